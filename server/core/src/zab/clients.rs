@@ -1,0 +1,161 @@
+//! Which client connection waits for what: the link between a committed transaction and the reply it owes.
+//!
+//! A reply is matched as upstream's `CommitProcessor` does it: the head of the session's queue, by session and xid, so
+//! that a request left over from an earlier connection can never answer a later one.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use zk_jute::request::Response;
+use zk_jute::txn::{LoggedTxn, Txn};
+use zk_jute::{ErrorCode, OpCode, SessionId};
+
+use crate::effect::{ClientMessage, Effect, Sink};
+use crate::input::ConnId;
+use crate::tree::Applied;
+
+/// A write that waits for its transaction.
+#[derive(Debug)]
+struct Waiting {
+    conn: ConnId,
+    xid: i32,
+}
+
+/// A session that waits for its creation or re-attachment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    pub conn: ConnId,
+    pub timeout_ms: i32,
+}
+
+/// Connections of this member and what they wait for. Bound: one entry per request that a connection lets be
+/// outstanding (`ClientConfig::outstanding_max`) times the number of connections (`maxCnxns`).
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    attached: BTreeMap<SessionId, ConnId>,
+    sessions: BTreeMap<ConnId, SessionId>,
+    waiting: BTreeMap<SessionId, VecDeque<Waiting>>,
+    creating: BTreeMap<SessionId, Opening>,
+    reattaching: BTreeMap<SessionId, Opening>,
+    outstanding: u64,
+}
+
+impl Clients {
+    pub(crate) fn creating(&mut self, session: SessionId, opening: Opening) {
+        self.creating.insert(session, opening);
+    }
+
+    /// A re-attachment waits for the leader. An earlier one of the same session has lost.
+    pub(crate) fn reattaching(&mut self, session: SessionId, opening: Opening, out: &mut dyn Sink) {
+        if let Some(older) = self.reattaching.insert(session, opening) {
+            Self::tell(older.conn, ClientMessage::Close, out);
+        }
+    }
+
+    /// The leader has answered a re-attachment.
+    pub(crate) fn reattached(&mut self, session: SessionId, valid: bool, out: &mut dyn Sink) {
+        let Some(opening) = self.reattaching.remove(&session) else { return };
+        if valid {
+            self.attach(session, opening, out);
+        } else {
+            Self::tell(opening.conn, ClientMessage::SessionInvalid, out);
+        }
+    }
+
+    /// Binds a session to its connection; an older connection of the session is closed, as upstream does.
+    pub(crate) fn attach(&mut self, session: SessionId, opening: Opening, out: &mut dyn Sink) {
+        if let Some(older) = self.attached.insert(session, opening.conn)
+            && older != opening.conn
+        {
+            self.sessions.remove(&older);
+            Self::tell(older, ClientMessage::Close, out);
+        }
+        self.sessions.insert(opening.conn, session);
+        Self::tell(opening.conn, ClientMessage::Established { session, timeout_ms: opening.timeout_ms }, out);
+    }
+
+    /// True if `conn` may act for `session`.
+    pub(crate) fn owns(&self, conn: ConnId, session: SessionId) -> bool {
+        self.attached.get(&session) == Some(&conn)
+    }
+
+    /// Remembers who waits for the transaction of this request.
+    pub(crate) fn waiting(&mut self, session: SessionId, conn: ConnId, xid: i32) {
+        self.outstanding += 1;
+        self.waiting.entry(session).or_default().push_back(Waiting { conn, xid });
+    }
+
+    /// A transaction was applied: answer whoever waits for it.
+    pub(crate) fn applied(&mut self, txn: &LoggedTxn, applied: &Applied, out: &mut dyn Sink) {
+        let session = SessionId(txn.header.client_id);
+        if matches!(txn.txn, Txn::CreateSession { .. }) {
+            if let Some(opening) = self.creating.remove(&session) {
+                self.attach(session, opening, out);
+            }
+            return;
+        }
+        self.answer(session, txn, applied, out);
+        if txn.header.op == OpCode::CloseSession as i32 {
+            self.session_closed(session, out);
+        }
+    }
+
+    fn answer(&mut self, session: SessionId, txn: &LoggedTxn, applied: &Applied, out: &mut dyn Sink) {
+        let Some(queue) = self.waiting.get_mut(&session) else { return };
+        if queue.front().is_none_or(|head| head.xid != txn.header.cxid) {
+            return;
+        }
+        let Some(head) = queue.pop_front() else { return };
+        self.outstanding -= 1;
+        if queue.is_empty() {
+            self.waiting.remove(&session);
+        }
+        if applied.err == ErrorCode::SessionMoved as i32 {
+            // Upstream drops the connection rather than answer: the client has already moved.
+            Self::tell(head.conn, ClientMessage::Close, out);
+            return;
+        }
+        let response = if applied.err == 0 || matches!(applied.response, Response::Multi(_)) {
+            applied.response.clone()
+        } else {
+            Response::Empty
+        };
+        let zxid = txn.header.zxid;
+        Self::tell(head.conn, ClientMessage::Reply { xid: head.xid, zxid, err: applied.err, response }, out);
+    }
+
+    fn session_closed(&mut self, session: SessionId, out: &mut dyn Sink) {
+        if let Some(conn) = self.attached.remove(&session) {
+            self.sessions.remove(&conn);
+            Self::tell(conn, ClientMessage::Close, out);
+        }
+        if let Some(queue) = self.waiting.remove(&session) {
+            self.outstanding -= queue.len() as u64;
+        }
+    }
+
+    /// The connection is gone. What it waited for stays queued, so that the order of its session's queue holds, but
+    /// is answered to nobody (the adapter drops messages for unknown connections).
+    pub(crate) fn disconnected(&mut self, conn: ConnId) {
+        if let Some(session) = self.sessions.remove(&conn)
+            && self.attached.get(&session) == Some(&conn)
+        {
+            self.attached.remove(&session);
+        }
+        self.creating.retain(|_, opening| opening.conn != conn);
+        self.reattaching.retain(|_, opening| opening.conn != conn);
+    }
+
+    /// Requests not yet answered.
+    pub(crate) const fn outstanding(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// The role ended: everybody is disconnected.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn tell(conn: ConnId, message: ClientMessage, out: &mut dyn Sink) {
+        out.emit(Effect::Client { conn, message });
+    }
+}

@@ -1,0 +1,185 @@
+//! What this member knows of its log, in memory: applied, committed, durable and appended, in that order.
+//!
+//! Invariants, asserted at every door: zxids are contiguous; `applied <= committed`; `applied <= durable <= appended`.
+//! The tree never holds what is not both committed and logged here (invariant 6).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use zk_jute::Zxid;
+use zk_jute::txn::LoggedTxn;
+
+use crate::input::Recovery;
+
+/// The log as the protocol sees it.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    /// Last transaction in the tree.
+    pub applied: Zxid,
+    /// Last transaction known to be committed.
+    pub committed: Zxid,
+    /// Last transaction known to be fsynced here.
+    pub durable: Zxid,
+    /// Last transaction handed to the disk.
+    pub appended: Zxid,
+    /// Transactions after `applied`, up to `appended`.
+    entries: VecDeque<Arc<LoggedTxn>>,
+    /// Transactions after `window_base`, up to `applied`: what DIFF is made of.
+    window: VecDeque<Arc<LoggedTxn>>,
+    window_base: Zxid,
+    /// Bound of `window` (`commitLogCount`).
+    window_max: usize,
+    /// True while memory may not equal disk: a synchronization was begun and has not finished (invariant 10).
+    pub dirty: bool,
+}
+
+impl Journal {
+    pub(crate) fn new(window_max: usize) -> Self {
+        Self {
+            applied: Zxid::ZERO,
+            committed: Zxid::ZERO,
+            durable: Zxid::ZERO,
+            appended: Zxid::ZERO,
+            entries: VecDeque::new(),
+            window: VecDeque::new(),
+            window_base: Zxid::ZERO,
+            window_max,
+            dirty: false,
+        }
+    }
+
+    /// Everything anew, as read from disk.
+    pub(crate) fn reset(&mut self, recovery: &mut Recovery) {
+        let applied = recovery.tree.last_processed();
+        *self = Self::new(self.window_max);
+        self.applied = applied;
+        self.committed = applied;
+        self.window_base = applied;
+        self.appended = applied;
+        for txn in std::mem::take(&mut recovery.tail) {
+            self.push(Arc::new(txn));
+        }
+        assert_eq!(
+            self.appended, recovery.last_logged,
+            "the recovered tail must end at the last logged zxid"
+        );
+        self.durable = self.appended;
+    }
+
+    /// Disk was read again in the middle of the stream (TRUNC below what was applied): what was appended after that
+    /// read stays.
+    pub(crate) fn rebase(&mut self, recovery: &mut Recovery) {
+        let later = std::mem::take(&mut self.entries);
+        let durable = self.durable;
+        self.reset(recovery);
+        for txn in later {
+            self.push(txn);
+        }
+        self.durable = self.durable.max(durable.min(self.appended));
+        self.dirty = true;
+    }
+
+    /// The history becomes that of an image ending at `zxid`; memory follows when the image is durable.
+    pub(crate) fn replace_history(&mut self, zxid: Zxid) {
+        self.entries.clear();
+        self.appended = zxid;
+        self.durable = zxid;
+        self.dirty = true;
+    }
+
+    /// The image is durable and in memory.
+    pub(crate) fn installed(&mut self, zxid: Zxid) {
+        self.applied = zxid;
+        self.committed = zxid;
+        self.window.clear();
+        self.window_base = zxid;
+    }
+
+    /// Takes in one transaction that is being appended.
+    ///
+    /// # Panics
+    /// If it does not follow what is there: a gap must be found by [`Self::accepts`] before.
+    pub(crate) fn push(&mut self, txn: Arc<LoggedTxn>) {
+        assert!(self.accepts(txn.header.zxid), "{} does not follow {}", txn.header.zxid, self.appended);
+        self.appended = txn.header.zxid;
+        self.entries.push_back(txn);
+    }
+
+    /// True if `zxid` may be appended next.
+    pub(crate) fn accepts(&self, zxid: Zxid) -> bool {
+        zxid.follows(self.appended)
+    }
+
+    /// Drops everything after `zxid`, which must not be below what is applied.
+    pub(crate) fn truncate(&mut self, zxid: Zxid) {
+        assert!(zxid >= self.applied, "cannot cut {zxid}, below applied {}", self.applied);
+        while self.entries.back().is_some_and(|txn| txn.header.zxid > zxid) {
+            self.entries.pop_back();
+        }
+        self.appended = self.entries.back().map_or(self.applied, |txn| txn.header.zxid);
+        self.durable = self.durable.min(self.appended);
+        self.dirty = true;
+    }
+
+    /// Drops all entries and waits for [`Self::rebase`]: the cut lies below what is applied.
+    pub(crate) fn truncate_below_applied(&mut self, zxid: Zxid) {
+        self.replace_history(zxid);
+    }
+
+    /// The first transaction that is logged or being logged and not yet committed.
+    pub(crate) fn next_uncommitted(&self) -> Option<&Arc<LoggedTxn>> {
+        let at = self.entries.partition_point(|txn| txn.header.zxid <= self.committed);
+        self.entries.get(at)
+    }
+
+    /// Transactions that are both committed and durable here, oldest first, to be applied now.
+    pub(crate) fn take_applicable(&mut self) -> Vec<Arc<LoggedTxn>> {
+        let unlogged =
+            crate::mutants::mutant!("commit_unlogged") || crate::mutants::mutant!("no_drain_before_election");
+        let limit = if unlogged { self.committed } else { self.committed.min(self.durable) };
+        let mut ready = Vec::new();
+        while self.entries.front().is_some_and(|txn| txn.header.zxid <= limit) {
+            let Some(txn) = self.entries.pop_front() else { break };
+            self.applied = txn.header.zxid;
+            self.window.push_back(Arc::clone(&txn));
+            ready.push(txn);
+        }
+        while self.window.len() > self.window_max {
+            if let Some(oldest) = self.window.pop_front() {
+                self.window_base = oldest.header.zxid;
+            }
+        }
+        ready
+    }
+
+    /// The zxid from which the history in memory is known without a gap. Never a placeholder: with an empty window it
+    /// is what was applied (ZOOKEEPER-3526, 4352).
+    pub(crate) fn history_base(&self) -> Zxid {
+        if crate::mutants::mutant!("placeholder_range") { Zxid::ZERO } else { self.window_base }
+    }
+
+    /// Transactions after `after` up to and including `until`, oldest first.
+    pub(crate) fn history(&self, after: Zxid, until: Zxid) -> impl Iterator<Item = &Arc<LoggedTxn>> {
+        let window_at = self.window.partition_point(|txn| txn.header.zxid <= after);
+        let entries_at = self.entries.partition_point(|txn| txn.header.zxid <= after);
+        self.window
+            .range(window_at..)
+            .chain(self.entries.range(entries_at..))
+            .take_while(move |txn| txn.header.zxid <= until)
+    }
+
+    /// The last zxid of the history in memory that is not after `zxid`: one of a transaction, or the base.
+    pub(crate) fn last_not_after(&self, zxid: Zxid) -> Zxid {
+        let at = self.entries.partition_point(|txn| txn.header.zxid <= zxid);
+        if at > 0 {
+            return self.entries[at - 1].header.zxid;
+        }
+        let at = self.window.partition_point(|txn| txn.header.zxid <= zxid);
+        if at > 0 { self.window[at - 1].header.zxid } else { self.window_base }
+    }
+
+    /// Number of transactions appended and not yet applied.
+    pub(crate) fn backlog(&self) -> usize {
+        self.entries.len()
+    }
+}

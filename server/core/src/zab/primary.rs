@@ -1,0 +1,247 @@
+//! The request side of whoever orders writes: a leader or a standalone server (upstream `PrepRequestProcessor`,
+//! `SessionTracker`, `ContainerManager` together).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zk_jute::request::Response;
+use zk_jute::txn::LoggedTxn;
+use zk_jute::{OpCode, ServerId, SessionId, Zxid};
+
+use super::base::{Ctx, Leave};
+use super::clients::{Clients, Opening};
+use crate::effect::{ClientMessage, Observation};
+use crate::input::{ClientCommand, ClientRequest, ConnId, LinkId};
+use crate::pipeline::containers::{ContainerManager, delete_request};
+use crate::pipeline::{Prep, ProposedRequest};
+use crate::session::SessionTracker;
+use crate::time::Instant;
+
+/// Counters left in an epoch when a leader gives up in good order, long before it would have to (ZOOKEEPER-1277, 2789).
+const ZXID_HEADROOM: u32 = 0x1_0000;
+
+/// Who asked for a `sync`.
+#[derive(Debug)]
+pub(crate) enum SyncWaiter {
+    Client { conn: ConnId, xid: i32, path: Arc<str> },
+    Learner(LinkId),
+}
+
+/// Orders writes and owns the sessions.
+#[derive(Debug)]
+pub(crate) struct Primary {
+    prep: Prep,
+    sessions: SessionTracker,
+    containers: ContainerManager,
+    last_zxid: Zxid,
+    /// Syncs that wait for a transaction to be applied. Bound: part of the requests outstanding.
+    syncs: VecDeque<(Zxid, SyncWaiter)>,
+}
+
+impl Primary {
+    /// Takes over the sessions of the tree, each with its full timeout from now: nobody knows when they were last heard
+    /// from. `last_zxid` is the zxid before the first that will be given out.
+    pub(crate) fn new(ctx: &mut Ctx<'_>, last_zxid: Zxid) -> Self {
+        let config = &ctx.base.config;
+        let tree = ctx.base.shared.tree.read();
+        let mut sessions = SessionTracker::new(config.my_id, config.tick_ms, ctx.now);
+        for (session, timeout_ms) in tree.sessions() {
+            sessions.add(session, timeout_ms, ctx.now);
+        }
+        let mut prep = Prep::new(config.rules.clone());
+        prep.reset(&tree);
+        let containers = ContainerManager::new(&config.rules, ctx.now);
+        Self { prep, sessions, containers, last_zxid, syncs: VecDeque::new() }
+    }
+
+    /// Turns one request into transactions and appends them. Failed writes become error transactions: they take a
+    /// zxid too.
+    pub(crate) fn submit(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        request: &ProposedRequest,
+    ) -> Result<Vec<Arc<LoggedTxn>>, Leave> {
+        if self.last_zxid.counter() > u32::MAX - ZXID_HEADROOM {
+            return Err(Leave::because("the epoch's zxids are nearly used up: a new epoch is needed"));
+        }
+        let Some(next) = self.last_zxid.next_in_epoch() else {
+            return Err(Leave::because("the epoch's zxids are used up"));
+        };
+        let shared = Arc::clone(&ctx.base.shared);
+        let tree = shared.tree.read();
+        let txns = self.prep.prepare(&tree, &mut self.sessions, ctx.now, next, request);
+        drop(tree);
+        let mut proposed = Vec::with_capacity(txns.len());
+        for txn in txns {
+            self.last_zxid = txn.header.zxid;
+            let txn = Arc::new(txn);
+            ctx.append(Arc::clone(&txn));
+            proposed.push(txn);
+        }
+        Ok(proposed)
+    }
+
+    /// Transactions were applied: their pending changes are in the tree now.
+    pub(crate) fn applied(&mut self, txns: &[Arc<LoggedTxn>]) {
+        let Some(last) = txns.last() else { return };
+        self.prep.committed(last.header.zxid);
+        for txn in txns {
+            if txn.header.op == OpCode::CloseSession as i32 {
+                self.sessions.remove(SessionId(txn.header.client_id));
+            }
+        }
+    }
+
+    /// Requests that time itself asks for: sessions that expired, containers and TTL nodes that are due.
+    pub(crate) fn due(&mut self, ctx: &mut Ctx<'_>) -> Vec<ProposedRequest> {
+        let owner = ctx.base.my_id();
+        let op = OpCode::CloseSession as i32;
+        let mut requests = Vec::new();
+        for session in self.sessions.expired(ctx.now) {
+            ctx.observe(Observation::SessionExpired(session));
+            requests.push(ProposedRequest {
+                session,
+                cxid: 0,
+                op,
+                body: Bytes::new(),
+                auth: Vec::new(),
+                owner,
+            });
+        }
+        let tree = ctx.base.shared.tree.read();
+        requests.extend(self.containers.due(&tree, ctx.now).iter().map(|path| delete_request(path, owner)));
+        requests
+    }
+
+    /// When [`Self::due`] has something to do.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        [self.sessions.next_deadline(), Some(self.containers.next_deadline())].into_iter().flatten().min()
+    }
+
+    /// A session was heard from through a learner.
+    pub(crate) fn touch(&mut self, session: SessionId, timeout_ms: i32, ctx: &Ctx<'_>) -> bool {
+        self.sessions.touch(session, timeout_ms, ctx.now)
+    }
+
+    /// A session wants to go on at `owner`. False if it is not known any more.
+    pub(crate) fn revalidate(
+        &mut self,
+        session: SessionId,
+        timeout_ms: i32,
+        owner: ServerId,
+        ctx: &Ctx<'_>,
+    ) -> bool {
+        self.sessions.touch(session, timeout_ms, ctx.now) && self.sessions.set_owner(session, owner).is_ok()
+    }
+
+    /// Number of sessions.
+    pub(crate) fn session_count(&self) -> u64 {
+        self.sessions.len() as u64
+    }
+
+    /// Handles one command of a client connected to this member; returns what was proposed for it.
+    pub(crate) fn client(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        conn: ConnId,
+        command: ClientCommand,
+    ) -> Result<Vec<Arc<LoggedTxn>>, Leave> {
+        match command {
+            ClientCommand::CreateSession { timeout_ms } => self.create_session(ctx, conn, timeout_ms),
+            ClientCommand::Reattach { session, timeout_ms } => {
+                self.reattach(ctx, session, Opening { conn, timeout_ms });
+                Ok(Vec::new())
+            }
+            ClientCommand::Request(request) => self.client_request(ctx, conn, request),
+            ClientCommand::Touch { session } => {
+                let timeout_ms = ctx.base.shared.tree.read().session_timeout(session);
+                if let Some(timeout_ms) = timeout_ms {
+                    self.sessions.touch(session, timeout_ms, ctx.now);
+                }
+                Ok(Vec::new())
+            }
+            ClientCommand::Disconnected => {
+                ctx.base.clients.disconnected(conn);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    fn create_session(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        conn: ConnId,
+        timeout_ms: i32,
+    ) -> Result<Vec<Arc<LoggedTxn>>, Leave> {
+        let session = self.sessions.create(timeout_ms, ctx.now);
+        ctx.base.clients.creating(session, Opening { conn, timeout_ms });
+        let body = Bytes::copy_from_slice(&timeout_ms.to_be_bytes());
+        let owner = ctx.base.my_id();
+        let op = OpCode::CreateSession as i32;
+        self.submit(ctx, &ProposedRequest { session, cxid: 0, op, body, auth: Vec::new(), owner })
+    }
+
+    fn reattach(&mut self, ctx: &mut Ctx<'_>, session: SessionId, opening: Opening) {
+        let owner = ctx.base.my_id();
+        if self.revalidate(session, opening.timeout_ms, owner, ctx) {
+            ctx.base.clients.attach(session, opening, ctx.out);
+        } else {
+            Clients::tell(opening.conn, ClientMessage::SessionInvalid, ctx.out);
+        }
+    }
+
+    fn client_request(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        conn: ConnId,
+        request: ClientRequest,
+    ) -> Result<Vec<Arc<LoggedTxn>>, Leave> {
+        if !ctx.base.clients.owns(conn, request.session) {
+            Clients::tell(conn, ClientMessage::Close, ctx.out);
+            return Ok(Vec::new());
+        }
+        if request.op == OpCode::Sync as i32 {
+            let waiter = SyncWaiter::Client { conn, xid: request.xid, path: sync_path(&request.body) };
+            self.syncs.push_back((self.last_zxid, waiter));
+            return Ok(Vec::new());
+        }
+        ctx.base.clients.waiting(request.session, conn, request.xid);
+        let owner = ctx.base.my_id();
+        let ClientRequest { session, xid, op, body, auth } = request;
+        self.submit(ctx, &ProposedRequest { session, cxid: xid, op, body, auth, owner })
+    }
+
+    /// A learner asks for a sync on behalf of its client.
+    pub(crate) fn learner_sync(&mut self, link: LinkId) {
+        self.syncs.push_back((self.last_zxid, SyncWaiter::Learner(link)));
+    }
+
+    /// Syncs whose wait is over: everything proposed before them is committed (and, for our own clients, applied).
+    pub(crate) fn ready_syncs(&mut self, ctx: &mut Ctx<'_>) -> Vec<LinkId> {
+        let mut learners = Vec::new();
+        let applied = ctx.base.journal.applied;
+        while self.syncs.front().is_some_and(|(after, _)| *after <= applied || after.counter() == 0) {
+            match self.syncs.pop_front() {
+                Some((_, SyncWaiter::Learner(link))) => learners.push(link),
+                Some((_, SyncWaiter::Client { conn, xid, path })) => answer_sync(ctx, conn, xid, path),
+                None => break,
+            }
+        }
+        learners
+    }
+}
+
+/// The path of a sync request; it is only ever echoed.
+pub(crate) fn sync_path(body: &Bytes) -> Arc<str> {
+    match zk_jute::request::Request::decode(OpCode::Sync, &mut zk_jute::Reader::new(body.clone())) {
+        Ok(zk_jute::request::Request::Sync { path }) => path,
+        _ => "".into(),
+    }
+}
+
+/// Answers a client's sync.
+pub(crate) fn answer_sync(ctx: &mut Ctx<'_>, conn: ConnId, xid: i32, path: Arc<str>) {
+    let zxid = ctx.base.journal.applied;
+    Clients::tell(conn, ClientMessage::Reply { xid, zxid, err: 0, response: Response::Path(path) }, ctx.out);
+}

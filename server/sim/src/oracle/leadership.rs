@@ -1,0 +1,40 @@
+//! Leadership and LeaderCompleteness: at most one established leader an epoch, and it holds every committed transaction.
+
+use std::collections::BTreeMap;
+
+use zk_jute::Epoch;
+
+use super::Violation;
+use super::committed::Committed;
+use super::ledger::Ledger;
+
+/// Who was established in which epoch.
+#[derive(Debug, Default)]
+pub struct Leadership {
+    established: BTreeMap<Epoch, (i64, u64)>,
+}
+
+impl Leadership {
+    /// `node`, in its `boot`th process, begins to serve as leader of `epoch`.
+    pub fn established(&mut self, node: i64, boot: u64, epoch: Epoch, ledger: &Ledger, committed: &Committed) -> Result<(), Violation> {
+        if let Some((other, other_boot)) = self.established.insert(epoch, (node, boot))
+            && (other, other_boot) != (node, boot)
+        {
+            let text = format!("{node} and {other} were both established as leader of epoch {epoch}");
+            return Err(Violation::new("Leadership", text));
+        }
+        let missing = committed.history().iter().rev().find(|entry| !ledger.holds(entry.zxid, entry.hash, true));
+        match missing {
+            None => Ok(()),
+            Some(entry) => {
+                let text = format!("{node} leads epoch {epoch} without the committed {}", entry.zxid);
+                Err(Violation::new("LeaderCompleteness", text))
+            }
+        }
+    }
+
+    /// Epochs that had an established leader.
+    pub fn epochs(&self) -> usize {
+        self.established.len()
+    }
+}

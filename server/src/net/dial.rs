@@ -1,0 +1,102 @@
+//! Names to sockets: listening with retries, and connecting with the name resolved anew each time (invariant 12).
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use crate::config::HostPort;
+
+/// How often a port in use is tried again, and how long between.
+const BIND_PAUSE: Duration = Duration::from_secs(1);
+/// Waiting connections unless the configuration says otherwise; upstream leaves it to Java, which takes 50.
+const DEFAULT_BACKLOG: u32 = 1024;
+
+/// What to listen on.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    pub address: HostPort,
+    /// Take every interface instead of the address (`quorumListenOnAllIPs`).
+    pub all_interfaces: bool,
+    pub backlog: Option<u32>,
+    /// Further attempts when the port is taken; `None`: without end.
+    pub retries: Option<u32>,
+    pub keep_alive: bool,
+}
+
+impl Listen {
+    /// Opens the listener. A name that does not resolve is waited for without end, because in a cluster a member's own
+    /// name appears some time after its process; a port that stays in use is an error.
+    pub async fn open(&self, what: &str) -> io::Result<TcpListener> {
+        let mut tries_left = self.retries;
+        loop {
+            let address = match self.resolve().await {
+                Ok(address) => address,
+                Err(error) => {
+                    warn!("{what}: {} does not resolve yet: {error}", self.address);
+                    sleep(BIND_PAUSE).await;
+                    continue;
+                }
+            };
+            match self.bind(address) {
+                Ok(listener) => {
+                    info!("{what}: listening on {}", listener.local_addr()?);
+                    return Ok(listener);
+                }
+                Err(error) if tries_left == Some(0) => return Err(error),
+                Err(error) => warn!("{what}: cannot listen on {address}: {error}; trying again"),
+            }
+            tries_left = tries_left.map(|left| left - 1);
+            sleep(BIND_PAUSE).await;
+        }
+    }
+
+    async fn resolve(&self) -> io::Result<SocketAddr> {
+        if self.all_interfaces {
+            return Ok(SocketAddr::from(([0, 0, 0, 0], self.address.port)));
+        }
+        let mut found = lookup_host((self.address.host.as_str(), self.address.port)).await?;
+        found.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address"))
+    }
+
+    fn bind(&self, address: SocketAddr) -> io::Result<TcpListener> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A restart must not wait for connections of its predecessor to leave TIME_WAIT.
+        socket.set_reuseaddr(true)?;
+        socket.set_keepalive(self.keep_alive)?;
+        socket.bind(address)?;
+        socket.listen(self.backlog.unwrap_or(DEFAULT_BACKLOG))
+    }
+}
+
+/// Connects to the first of `addresses` that answers, each name resolved now, within `limit` in all.
+pub async fn connect(addresses: &[HostPort], limit: Duration) -> io::Result<TcpStream> {
+    match timeout(limit, connect_any(addresses)).await {
+        Ok(result) => result,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection in {limit:?}"))),
+    }
+}
+
+async fn connect_any(addresses: &[HostPort]) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "no address to connect to");
+    for address in addresses {
+        match lookup_host((address.host.as_str(), address.port)).await {
+            Ok(found) => {
+                for resolved in found {
+                    match TcpStream::connect(resolved).await {
+                        Ok(stream) => {
+                            stream.set_nodelay(true)?;
+                            return Ok(stream);
+                        }
+                        Err(error) => last = error,
+                    }
+                }
+            }
+            Err(error) => last = io::Error::new(error.kind(), format!("{address}: {error}")),
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,46 @@
+//! What the store must be told: where the files are and how much to trust and to spend.
+
+use std::path::PathBuf;
+
+/// Bytes of a log that may be written and not yet synced: 16 MiB. The store syncs on its own once they are exceeded,
+/// so whatever is damaged further than this before the last intact record was durable once, and cannot be a torn
+/// tail (see [`crate::log_reader`]).
+pub const MAX_UNSYNCED: u64 = 16 << 20;
+
+/// Settings of a [`crate::Store`]. Defaults are upstream's.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// `dataDir`: contains `version-2` with snapshots and epoch files.
+    pub data_dir: PathBuf,
+    /// `dataLogDir`: contains `version-2` with logs, and the `initialize` file. Equal to `data_dir` unless split.
+    pub log_dir: PathBuf,
+    /// `preAllocSize`, in bytes: how far a log is extended at once. 0 switches preallocation off.
+    pub prealloc_bytes: u64,
+    /// `zookeeper.db.autocreate`: an empty directory is an empty database, not a lost one.
+    pub autocreate: bool,
+    /// `autopurge.snapRetainCount`: verified snapshots that a purge keeps, at least 3.
+    pub snap_retain: usize,
+    /// `forceSync`: off, a power cut may lose acknowledged transactions.
+    pub force_sync: bool,
+    /// `zookeeper.snapshot.trust.empty`: logs without any snapshot are complete (upgrades from 3.4).
+    pub trust_empty: bool,
+    /// Bytes kept aside so that epoch files and markers can be written on a full disk. 0 keeps none.
+    pub reserve_bytes: u64,
+}
+
+impl StoreConfig {
+    /// Upstream's defaults with everything in one directory.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        let data_dir = data_dir.into();
+        Self {
+            log_dir: data_dir.clone(),
+            data_dir,
+            prealloc_bytes: 64 << 20,
+            autocreate: true,
+            snap_retain: 3,
+            force_sync: true,
+            trust_empty: false,
+            reserve_bytes: 64 << 10,
+        }
+    }
+}

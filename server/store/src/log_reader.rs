@@ -1,0 +1,204 @@
+//! Reading one log file (upstream `FileTxnLog.FileTxnIterator`), and telling a torn tail from damage.
+//!
+//! Format: header `ZKLG`, int version 2, long dbid; then records of long Adler-32, int length, body, byte 0x42; then
+//! zeros up to the preallocated length. A record that is not intact ends the log. What that means depends on where
+//! it is, which [`crate::log_chain`] decides; this module only says what it saw.
+
+use bytes::Bytes;
+use zk_jute::Zxid;
+use zk_jute::txn::{LoggedTxn, TxnHeader};
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::StoreError;
+use crate::files::Window;
+
+/// Bytes of the file header.
+pub(crate) const HEADER_LEN: usize = 16;
+/// Bytes before a record's body: checksum and length.
+const PREFIX_LEN: usize = 12;
+/// Ends every record.
+const END_OF_RECORD: u8 = 0x42;
+/// Longest record that is read, 256 MiB: far more than any server writes, yet garbage cannot claim all memory.
+pub(crate) const MAX_RECORD: usize = 256 << 20;
+/// Where a record's body holds the zxid: after client id and cxid.
+const ZXID_AT: usize = 8 + 4;
+
+/// The file header: magic, version 2, dbid 0.
+pub(crate) const HEADER: [u8; HEADER_LEN] = *b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0";
+
+/// Appends one record.
+pub(crate) fn encode_record(body: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&u64::from(adler(body)).to_be_bytes());
+    let len = i32::try_from(body.len()).expect("a record is bounded far below 2 GiB");
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(body);
+    out.push(END_OF_RECORD);
+}
+
+/// Bytes that a record with this body takes.
+pub(crate) const fn record_len(body: &[u8]) -> u64 {
+    (PREFIX_LEN + body.len() + 1) as u64
+}
+
+/// The zxid inside a record's body, without decoding it.
+pub(crate) fn zxid_of(body: &[u8]) -> Option<Zxid> {
+    let bytes = body.get(ZXID_AT..)?.first_chunk()?;
+    Some(Zxid(i64::from_be_bytes(*bytes)))
+}
+
+fn adler(bytes: &[u8]) -> u32 {
+    let mut adler = adler2::Adler32::new();
+    adler.write_slice(bytes);
+    adler.checksum()
+}
+
+/// Why there is no further record at an offset.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum LogEnd {
+    /// The file ends here, or its preallocated space begins.
+    Clean,
+    /// Something is there, but no intact record.
+    Damaged { what: String },
+}
+
+/// A file that may be a log.
+pub(crate) enum Opened<F> {
+    Log(LogReader<F>),
+    /// No header: created, but never made durable.
+    Headless,
+}
+
+/// What [`LogReader::next`] found.
+pub(crate) enum Next {
+    Txn { offset: u64, txn: LoggedTxn },
+    End(LogEnd),
+}
+
+/// A cursor over the records of one file.
+pub(crate) struct LogReader<F> {
+    window: Window<F>,
+    offset: u64,
+}
+
+impl<F: DiskFile> LogReader<F> {
+    /// Opens a log and checks its header.
+    ///
+    /// # Errors
+    /// A header that is there, but not a log's.
+    pub(crate) fn open<D: Disk<File = F>>(disk: &D, path: &std::path::Path) -> Result<Opened<F>, StoreError> {
+        let mut window = Window::open(disk, path)?;
+        let header = window.get(0, HEADER_LEN)?.to_vec();
+        // The dbid is never checked, as upstream never does.
+        if header.len() == HEADER_LEN && header[..8] == HEADER[..8] {
+            return Ok(Opened::Log(Self { window, offset: HEADER_LEN as u64 }));
+        }
+        let torn = header.len() < HEADER_LEN && HEADER.starts_with(&header);
+        if torn || window.first_nonzero(0)?.is_none() {
+            return Ok(Opened::Headless);
+        }
+        let what = format!("the file header is {header:02x?}, not that of a log of version 2");
+        Err(StoreError::corrupt(path, 0, what))
+    }
+
+    /// Offset of what comes next.
+    pub(crate) const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(crate) const fn size(&self) -> u64 {
+        self.window.size()
+    }
+
+    /// The next record, or why there is none. After an end the cursor stays where the log ends.
+    ///
+    /// # Errors
+    /// A record whose checksum is right, but which is no transaction.
+    pub(crate) fn next(&mut self) -> Result<Next, StoreError> {
+        let offset = self.offset;
+        let body = match read_body(&mut self.window, offset)? {
+            Ok(body) => Bytes::copy_from_slice(body),
+            Err(end) => return Ok(Next::End(end)),
+        };
+        self.offset = offset + record_len(&body);
+        let txn = LoggedTxn::decode(body).map_err(|error| {
+            let what = format!("the record's checksum is right, but it is no transaction: {error}");
+            StoreError::corrupt(self.window.path(), offset, what)
+        })?;
+        Ok(Next::Txn { offset, txn })
+    }
+
+    /// What is wrong with the rest of the file, if it is the newest log: upstream takes the first zero length for the
+    /// end, but data behind it was once written.
+    pub(crate) fn tail_damage(&mut self, end: LogEnd) -> Result<LogEnd, StoreError> {
+        match end {
+            LogEnd::Clean => Ok(match self.window.first_nonzero(self.offset)? {
+                None => LogEnd::Clean,
+                Some(at) => LogEnd::Damaged { what: format!("zeros, but data again at byte {at}") },
+            }),
+            damaged @ LogEnd::Damaged { .. } => Ok(damaged),
+        }
+    }
+
+    /// End of the last intact record behind the damage at the cursor, and how many there are.
+    ///
+    /// Writes that were never synced reach the disk in any order, so a torn tail may have intact records behind it,
+    /// but not further than [`crate::config::MAX_UNSYNCED`].
+    pub(crate) fn intact_behind(&mut self) -> Result<(u64, u64), StoreError> {
+        let (mut last, mut count) = (self.offset, 0);
+        let mut at = self.offset + 1;
+        while at < self.window.size() {
+            if let Ok(body) = read_body(&mut self.window, at)?
+                && body.len() >= TxnHeader::ENCODED_LEN
+            {
+                at += record_len(body);
+                (last, count) = (at, count + 1);
+                continue;
+            }
+            // A record has something other than zero within its first bytes: no need to look before that.
+            let Some(nonzero) = self.window.first_nonzero(at + 1)? else { break };
+            at = (at + 1).max(nonzero.saturating_sub(PREFIX_LEN as u64));
+        }
+        Ok((last, count))
+    }
+}
+
+/// The body of the record at `offset`, or why there is none.
+fn read_body<F: DiskFile>(window: &mut Window<F>, offset: u64) -> Result<Result<&[u8], LogEnd>, StoreError> {
+    let damaged = |what: String| Ok(Err(LogEnd::Damaged { what }));
+    let left = window.size().saturating_sub(offset);
+    let prefix = window.get(offset, PREFIX_LEN)?;
+    if prefix.iter().all(|byte| *byte == 0) {
+        return Ok(Err(LogEnd::Clean));
+    }
+    let Some((checksum, len)) = split_prefix(prefix) else {
+        return damaged(format!("{} bytes are left, too few for a record", prefix.len()));
+    };
+    if len == 0 {
+        return damaged("the record's length is 0".to_owned());
+    }
+    let Some(len) = usize::try_from(len).ok().filter(|len| *len <= MAX_RECORD) else {
+        return damaged(format!("the record's length {len} is impossible"));
+    };
+    let whole = PREFIX_LEN + len + 1;
+    if left < whole as u64 {
+        return damaged(format!("the record needs {whole} bytes, but {left} are left"));
+    }
+    let record = window.get(offset, whole)?;
+    if record.len() < whole {
+        return damaged(format!("the record needs {whole} bytes, but {} could be read", record.len()));
+    }
+    let body = &record[PREFIX_LEN..whole - 1];
+    if record[whole - 1] != END_OF_RECORD {
+        return damaged("the record does not end with 0x42".to_owned());
+    }
+    let actual = u64::from(adler(body));
+    if actual != checksum {
+        return damaged(format!("the record's checksum is {checksum:#x}, its bytes give {actual:#x}"));
+    }
+    Ok(Ok(body))
+}
+
+fn split_prefix(prefix: &[u8]) -> Option<(u64, i32)> {
+    let (checksum, rest) = prefix.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*checksum), i32::from_be_bytes(*rest.first_chunk()?)))
+}

@@ -1,0 +1,290 @@
+//! Reading back what is really on disk (upstream `FileTxnSnapLog.restore`, `QuorumPeer.loadDataBase`).
+//!
+//! Two phases. First everything is read and judged, and a refusal changes nothing, so that a person or the operator
+//! finds the evidence. Only then are the torn tail cut, leftovers removed and epoch files repaired. Nothing counts as
+//! logged before it was fsynced here: a killed process leaves bytes that a power cut would still take.
+
+use zk_jute::image::SnapshotSink;
+use zk_jute::snapshot::SnapshotTail;
+use zk_jute::txn::LoggedTxn;
+use zk_jute::{Epoch, Zxid};
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::StoreError;
+use crate::files::{self, Marker};
+use crate::log_chain::{self, Seen, Walked};
+use crate::names::{self, CLEAN, Named, ORIGIN};
+use crate::repair::Repair;
+use crate::snapshot_reader::load_snapshot;
+use crate::store::{State, Store};
+
+/// Snapshots that are tried before giving up (upstream's number).
+const MAX_SNAPSHOTS_TRIED: usize = 100;
+
+/// What a recovery found.
+#[derive(Debug)]
+pub struct Recovered<S> {
+    /// The newest usable snapshot; a fresh sink if there is none.
+    pub image: S,
+    /// The snapshot's zxid; `None` if there is none.
+    pub snapshot_zxid: Option<Zxid>,
+    /// Digest and last processed zxid of the snapshot.
+    pub snapshot_tail: SnapshotTail,
+    /// Logged after the snapshot, without a gap. Logged, not known to be committed (invariant 6).
+    pub tail: Vec<LoggedTxn>,
+    /// The end of history: the last of `tail`, or the snapshot. [`Zxid::ZERO`] without either.
+    pub last_logged: Zxid,
+    pub accepted: Epoch,
+    pub current: Epoch,
+    /// There is no history, and nothing says that there should not be: this member must not vote as if it had one
+    /// (invariant 9; upstream offers zxid -1).
+    pub no_history: bool,
+    /// Where the last orderly stop left off; removed at the next change.
+    pub clean: Option<Zxid>,
+    /// Everything that was not in order.
+    pub repairs: Vec<Repair>,
+}
+
+/// History as the first phase found it.
+struct History<S> {
+    image: S,
+    snapshot: Option<(Zxid, SnapshotTail)>,
+    tail: Vec<LoggedTxn>,
+    walked: Walked,
+    /// Snapshots that could not be used.
+    skipped: Vec<(Named, String)>,
+}
+
+impl<D: Disk> Store<D> {
+    /// Reads everything anew, repairs what is provably safe to repair, and makes the store usable. May be called at
+    /// any time; whatever was appended and not synced is either durable afterwards or gone.
+    ///
+    /// `new_sink` makes an empty database; it is called again when a snapshot turns out to be unusable.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] and [`StoreError::Gap`]: history is incomplete, nothing was changed.
+    /// [`StoreError::Config`]: directories are mixed up. [`StoreError::OutOfUse`]: an fsync failed before.
+    pub fn recover<S: SnapshotSink>(
+        &mut self,
+        new_sink: impl FnMut() -> S,
+    ) -> Result<Recovered<S>, StoreError> {
+        if let State::Dead { why } = &self.state {
+            return Err(StoreError::OutOfUse { why: why.clone() });
+        }
+        self.state = State::Closed;
+        self.generation += 1;
+        self.log.reset();
+        self.verified.clear();
+        let recovered = self.recover_closed(new_sink);
+        let recovered = self.settle(recovered)?;
+        self.state = State::Ready;
+        Ok(recovered)
+    }
+
+    fn recover_closed<S: SnapshotSink>(
+        &mut self,
+        new_sink: impl FnMut() -> S,
+    ) -> Result<Recovered<S>, StoreError> {
+        self.check_directories()?;
+        let mut repairs = self.finish_install()?;
+        let history = self.read_history(new_sink)?;
+        let last_logged = history.walked.last;
+        self.has_history = history.snapshot.is_some() || history.walked.first.is_some();
+        let epochs = self.judge_epochs(last_logged)?;
+
+        self.repair_logs(&history.walked, &mut repairs)?;
+        self.remove_leftovers(&mut repairs)?;
+        for (named, why) in history.skipped {
+            repairs.push(Repair::SnapshotSkipped { file: named.path, why });
+        }
+        self.repair_epochs(epochs, &mut repairs)?;
+        let clean = self.read_clean_marker(&mut repairs)?;
+        let no_history = self.check_initialize()?;
+        self.ensure_reserve();
+        self.last_appended = last_logged;
+        self.last_durable = last_logged;
+        Ok(Recovered {
+            image: history.image,
+            snapshot_zxid: history.snapshot.map(|(zxid, _)| zxid),
+            snapshot_tail: history.snapshot.map(|(_, tail)| tail).unwrap_or_default(),
+            tail: history.tail,
+            last_logged,
+            accepted: self.accepted,
+            current: self.current,
+            no_history,
+            clean,
+            repairs,
+        })
+    }
+
+    /// Creates missing directories and makes every name seen from now on durable.
+    fn check_directories(&self) -> Result<(), StoreError> {
+        for dir in [&self.layout.snap_dir, &self.layout.log_dir] {
+            self.disk.create_dir_all(dir).map_err(StoreError::io(dir, "create"))?;
+            files::sync_dir(&self.disk, dir)?;
+        }
+        if self.layout.split() {
+            check_not_mixed(&self.disk, &self.layout)?;
+        }
+        Ok(())
+    }
+
+    fn read_history<S: SnapshotSink>(
+        &mut self,
+        mut new_sink: impl FnMut() -> S,
+    ) -> Result<History<S>, StoreError> {
+        let logs = files::list_logs(&self.disk, &self.layout)?;
+        let snapshots = files::list_snapshots(&self.disk, &self.layout)?;
+        let mut skipped: Vec<(Named, String)> = Vec::new();
+        for snapshot in snapshots.into_iter().take(MAX_SNAPSHOTS_TRIED) {
+            let mut image = new_sink();
+            match load_snapshot(&self.disk, &snapshot.path, &mut image) {
+                Ok(tail) => {
+                    self.verified.insert(snapshot.path);
+                    let found = Some((snapshot.zxid, tail));
+                    return self.read_tail(image, found, &logs, skipped);
+                }
+                Err(error) if error.is_corrupt() => skipped.push((snapshot, error.to_string())),
+                Err(error) => return Err(error),
+            }
+        }
+        self.read_tail(new_sink(), None, &logs, skipped)
+    }
+
+    fn read_tail<S>(
+        &self,
+        image: S,
+        snapshot: Option<(Zxid, SnapshotTail)>,
+        logs: &[Named],
+        skipped: Vec<(Named, String)>,
+    ) -> Result<History<S>, StoreError> {
+        let after = snapshot.map(|(zxid, _)| zxid);
+        let logs = after.map_or(logs, |after| log_chain::needed_after(logs, after));
+        let mut tail: Vec<LoggedTxn> = Vec::new();
+        let walked = log_chain::walk(&self.disk, logs, after, &mut |path, offset, seen| {
+            match seen {
+                Seen::New(txn) => tail.push(txn),
+                Seen::Again(txn) => check_same(&tail, &txn, path, offset)?,
+            }
+            Ok(())
+        })?;
+        if let (None, Some(first)) = (after, walked.first)
+            && !self.begins_at(first)?
+        {
+            return Err(StoreError::Gap {
+                after: Zxid::ZERO,
+                found: Some(first),
+                file: self.layout.log(first),
+            });
+        }
+        // A snapshot that cannot be read still proves that there was history up to it.
+        if let Some((newest, why)) = skipped.iter().max_by_key(|(named, _)| named.zxid)
+            && (walked.last < newest.zxid || (after.is_none() && walked.first.is_none()))
+        {
+            let what = format!("{why}; without it history ends at {}", walked.last);
+            return Err(StoreError::corrupt(&newest.path, 0, what));
+        }
+        Ok(History { image, snapshot, tail, walked, skipped })
+    }
+
+    /// True if a log that starts with `first` is the whole history: nothing can precede the first transaction of epoch
+    /// 0, or this member noted that it logged `first` into an empty directory, or the configuration vouches for it.
+    pub(crate) fn begins_at(&self, first: Zxid) -> Result<bool, StoreError> {
+        if first == Zxid::new(Epoch(0), 1) || self.cfg.trust_empty {
+            return Ok(true);
+        }
+        let origin = files::read_marker(&self.disk, self.layout.in_snap_dir(ORIGIN))?;
+        Ok(matches!(origin, Marker::At(zxid) if zxid == first))
+    }
+
+    /// Cuts the torn tail, removes logs without records, and makes durable what was read.
+    fn repair_logs(&self, walked: &Walked, repairs: &mut Vec<Repair>) -> Result<(), StoreError> {
+        repairs.extend(walked.notes.iter().cloned());
+        // Newest first: a crash in between leaves a directory that recovers the same way.
+        for empty in walked.empty.iter().rev() {
+            files::remove_durably(&self.disk, &empty.file)?;
+            repairs.push(Repair::EmptyLogRemoved { file: empty.file.clone(), len: empty.size });
+        }
+        if let Some(torn) = &walked.torn {
+            let mut file = self.open_log(&torn.file)?;
+            file.set_len(torn.offset).map_err(StoreError::io(&torn.file, "cut"))?;
+            let removed = torn.size - torn.offset;
+            let (path, what) = (torn.file.clone(), torn.what.clone());
+            repairs.push(Repair::TornTailCut { file: path, offset: torn.offset, removed, what });
+        }
+        for path in &walked.files {
+            self.open_log(path)?.sync().map_err(StoreError::sync(path))?;
+        }
+        Ok(())
+    }
+
+    fn open_log(&self, path: &std::path::Path) -> Result<D::File, StoreError> {
+        self.disk.open(path, true).map_err(StoreError::io(path, "open"))
+    }
+
+    fn remove_leftovers(&self, repairs: &mut Vec<Repair>) -> Result<(), StoreError> {
+        let before = repairs.len();
+        for name in files::list(&self.disk, &self.layout.snap_dir)? {
+            if names::is_leftover(&name) {
+                let file = self.layout.in_snap_dir(&name);
+                files::remove(&self.disk, &file)?;
+                repairs.push(Repair::LeftoverRemoved { file });
+            }
+        }
+        if repairs.len() > before { files::sync_dir(&self.disk, &self.layout.snap_dir) } else { Ok(()) }
+    }
+
+    fn read_clean_marker(&mut self, repairs: &mut Vec<Repair>) -> Result<Option<Zxid>, StoreError> {
+        let marker = files::read_marker(&self.disk, self.layout.in_snap_dir(CLEAN))?;
+        self.clean_marker = !matches!(marker, Marker::Absent);
+        Ok(match marker {
+            Marker::Absent => None,
+            Marker::At(zxid) => Some(zxid),
+            Marker::Unreadable { path, content } => {
+                repairs.push(Repair::MarkerIgnored { file: path, content });
+                None
+            }
+        })
+    }
+
+    /// Whether this member may not claim the empty history that it has.
+    fn check_initialize(&mut self) -> Result<bool, StoreError> {
+        self.initialize = files::exists(&self.disk, &self.layout.initialize())?;
+        let trusted = self.initialize || self.cfg.autocreate;
+        self.drop_initialize()?;
+        Ok(!self.has_history && !trusted)
+    }
+}
+
+/// With split directories each kind of file belongs into one of them (upstream's `LogDirContentCheckException`,
+/// `SnapDirContentCheckException`; ZOOKEEPER-2967).
+pub(crate) fn check_not_mixed<D: Disk>(disk: &D, layout: &names::Layout) -> Result<(), StoreError> {
+    for name in files::list(disk, &layout.log_dir)? {
+        if name.starts_with("snapshot.") {
+            let what = format!("snapshot {name} is in the log directory {}", layout.log_dir.display());
+            return Err(StoreError::Config { what });
+        }
+    }
+    for name in files::list(disk, &layout.snap_dir)? {
+        if name.starts_with("log.") {
+            let what = format!("log {name} is in the snapshot directory {}", layout.snap_dir.display());
+            return Err(StoreError::Config { what });
+        }
+    }
+    Ok(())
+}
+
+/// A repeated record must be the same transaction: two of one zxid are divergence within one directory.
+fn check_same(
+    tail: &[LoggedTxn],
+    again: &LoggedTxn,
+    path: &std::path::Path,
+    offset: u64,
+) -> Result<(), StoreError> {
+    let zxid = again.zxid();
+    match tail.binary_search_by_key(&zxid, LoggedTxn::zxid) {
+        Ok(at) if tail[at].bytes == again.bytes => Ok(()),
+        Ok(_) => Err(StoreError::corrupt(path, offset, format!("a second, different transaction {zxid}"))),
+        Err(_) => Err(StoreError::corrupt(path, offset, format!("{zxid} comes after later transactions"))),
+    }
+}

@@ -1,0 +1,235 @@
+//! One pass of local mode: look, ask, plan, act, tell.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join_all;
+
+use super::directory::Root;
+use super::keeper::{Event, Keeper, Launch};
+use super::printer::Printer;
+use super::source::{Edit, Source};
+use super::{Binary, banner};
+use crate::crd::{ConditionType, ZkEnsembleStatus};
+use crate::plan::{
+    History, Layout, MemberFacts, MemberId, Membership, Observed, ObservedMember, Objects, Plan, Revision, Step,
+    Timestamp, plan,
+};
+use crate::probe;
+
+/// Longest wait for the members to drain when local mode ends.
+const LAST_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The ensemble on this machine.
+pub(super) struct Machine {
+    source: Source,
+    layout: Layout,
+    binary: Binary,
+    membership: Option<Membership>,
+    keepers: BTreeMap<MemberId, Keeper>,
+    history: History,
+    printer: Printer,
+    incarnations: u64,
+    published: String,
+    welcomed: bool,
+    // Last, so that members are gone before their directory is.
+    root: Root,
+}
+
+impl Machine {
+    /// The ensemble of `source`, with nothing running yet.
+    pub(super) fn new(source: Source, root: Root, layout: Layout, binary: Binary) -> anyhow::Result<Self> {
+        let membership = root.membership(source.ensemble().name())?;
+        let mut printer = Printer::new();
+        printer.say(&format!("{}: data in {}", source.ensemble().name(), root.path().display()));
+        Ok(Self {
+            source,
+            layout,
+            binary,
+            membership,
+            keepers: BTreeMap::new(),
+            history: History::default(),
+            printer,
+            incarnations: 0,
+            published: String::new(),
+            welcomed: false,
+            root,
+        })
+    }
+
+    /// Runs one pass.
+    pub(super) async fn pass(&mut self) {
+        self.look_at_file();
+        self.look_at_children();
+        let mut observed = self.observe().await;
+        let now = Timestamp::now();
+        observed.note(self.source.ensemble(), now);
+        self.history = observed.history.clone();
+        let plan = plan(self.source.ensemble(), &observed, now);
+        if let Err(error) = self.act(&plan, now) {
+            self.printer.once("error", &format!("{error:#}"));
+        }
+        self.tell(plan);
+    }
+
+    fn look_at_file(&mut self) {
+        match self.source.poll() {
+            None => {}
+            Some(Edit::Refused(why)) => {
+                self.printer.say(&format!("edit refused, the ensemble stays as it is:\n  {why}"));
+            }
+            Some(Edit::Accepted) => {
+                let revision = Revision::of(self.source.ensemble());
+                self.printer.say(&format!("edit accepted: the template is revision {revision}"));
+            }
+        }
+    }
+
+    fn look_at_children(&mut self) {
+        for (id, keeper) in &mut self.keepers {
+            if let Some(event) = keeper.tick() {
+                self.printer.event(*id, &event);
+            }
+        }
+    }
+
+    async fn observe(&self) -> Observed {
+        let name = self.source.ensemble().name();
+        let asked = self.keepers.iter().filter(|(_, keeper)| keeper.running()).map(|(id, _)| async {
+            let at = self.layout.address(name, *id);
+            // No facts is all the planner needs to know; why is in the member's log.
+            Some((*id, probe::member(&at.host, at.admin_port).await.ok()?))
+        });
+        let mut answers: BTreeMap<MemberId, MemberFacts> = join_all(asked).await.into_iter().flatten().collect();
+        let members = self.keepers.iter().map(|(id, keeper)| (*id, observed(keeper, answers.remove(id)))).collect();
+        let (layout, membership) = (self.layout.clone(), self.membership.clone());
+        Observed { layout, membership, members, history: self.history.clone() }
+    }
+
+    fn act(&mut self, plan: &Plan, now: Timestamp) -> anyhow::Result<()> {
+        // Whoever was stopped for a restart comes back from the template of now, not of when the step was decided.
+        let gone: Vec<MemberId> =
+            self.keepers.iter().filter(|(_, keeper)| keeper.stopped()).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.launch(id, &plan.objects, now)?;
+        }
+        for step in &plan.steps {
+            self.printer.step(&step.to_string());
+            match step {
+                Step::Bootstrap { .. } => {
+                    let name = self.source.ensemble().name();
+                    self.membership = Some(self.root.bootstrap(name, &plan.objects)?);
+                }
+                Step::Start { member, .. } => self.launch(*member, &plan.objects, now)?,
+                Step::Restart { member, uid, .. } => self.restart(*member, uid),
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(&mut self, id: MemberId, objects: &Objects, now: Timestamp) -> anyhow::Result<()> {
+        let Some(desired) = objects.member(id) else { return Ok(()) };
+        self.root.prepare(desired)?;
+        self.incarnations += 1;
+        let launch = Launch {
+            uid: format!("{id}-{}", self.incarnations),
+            revision: objects.revision.clone(),
+            binary: self.binary.of(self.source.ensemble())?,
+            zoo_cfg: self.root.zoo_cfg(desired),
+            log: self.root.log(&desired.address.name)?,
+        };
+        let (keeper, event) = Keeper::start(launch, now);
+        self.printer.event(id, &event);
+        self.keepers.insert(id, keeper);
+        Ok(())
+    }
+
+    fn restart(&mut self, id: MemberId, uid: &str) {
+        let patience = Duration::from_secs(self.source.ensemble().spec.rollout.drain_seconds.unsigned_abs().into());
+        if let Some(keeper) = self.keepers.get_mut(&id).filter(|keeper| keeper.uid() == uid) {
+            // A drain ends new sessions, resigns if it leads and flushes; the next passes find it gone.
+            keeper.stop(patience);
+        }
+    }
+
+    fn tell(&mut self, plan: Plan) {
+        self.printer.table(&plan.status);
+        if plan.steps.is_empty() {
+            self.printer.once(&plan.status.rollout.phase.to_lowercase(), &plan.summary);
+        }
+        self.publish(&plan.status);
+        let ready = plan.status.is_true(ConditionType::Ready) && plan.status.rollout.phase == "Complete";
+        self.source.ensemble_mut().status = Some(plan.status);
+        if ready && !self.welcomed {
+            self.welcomed = true;
+            let text = banner::text(self.source.ensemble(), self.source.path(), &self.layout, &plan.objects);
+            self.printer.say(&text);
+        }
+    }
+
+    fn publish(&mut self, status: &ZkEnsembleStatus) {
+        let result = serde_yaml::to_string(status).map_err(Into::into).and_then(|text| {
+            if text == self.published {
+                return Ok(());
+            }
+            self.root.publish(self.source.ensemble().name(), &text)?;
+            self.published = text;
+            Ok(())
+        });
+        if let Err(error) = result {
+            let error: anyhow::Error = error;
+            self.printer.once("error", &format!("{error:#}"));
+        }
+    }
+
+    /// Asks every member to drain and end.
+    pub(super) fn drain(&mut self) {
+        self.printer.say(&format!("stopping: {} members drain", self.keepers.len()));
+        let drain = Duration::from_secs(self.source.ensemble().spec.rollout.drain_seconds.unsigned_abs().into());
+        for keeper in self.keepers.values_mut() {
+            keeper.stop(drain.min(LAST_PATIENCE));
+        }
+    }
+
+    /// Ends every member at once.
+    pub(super) fn kill(&mut self) {
+        for keeper in self.keepers.values_mut() {
+            keeper.stop(Duration::ZERO);
+        }
+    }
+
+    /// Whether every member is gone; asked until it is so.
+    pub(super) fn stopped(&mut self) -> bool {
+        self.look_at_children();
+        let stopped = self.keepers.values().all(Keeper::stopped);
+        if stopped {
+            self.printer.say("stopped: no member is left running");
+        }
+        stopped
+    }
+}
+
+fn observed(keeper: &Keeper, facts: Option<MemberFacts>) -> ObservedMember {
+    ObservedMember {
+        uid: keeper.uid().to_owned(),
+        revision: keeper.revision().clone(),
+        process: keeper.process(),
+        created_at: keeper.created_at(),
+        restarts: keeper.restarts(),
+        // On one machine no network stands between us and the member: silence is its own.
+        ready: facts.is_some(),
+        facts,
+    }
+}
+
+impl Printer {
+    /// Tells what happened to a member's process.
+    fn event(&mut self, id: MemberId, event: &Event) {
+        match event {
+            Event::Started { pid } => self.say(&format!("member {id} started, pid {pid}")),
+            Event::Ended { detail } => self.say(&format!("member {id} {detail}")),
+            Event::Stopped => self.say(&format!("member {id} stopped")),
+            Event::Overrun => self.say(&format!("member {id} did not drain in time and was killed")),
+        }
+    }
+}

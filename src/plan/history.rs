@@ -1,0 +1,71 @@
+//! What only time tells: since when members have been back, and since when nobody leads.
+//!
+//! Every clock here starts again at the first sample that does not fit, so forgetting it is always safe.
+
+use std::collections::BTreeMap;
+
+use super::Timestamp;
+use super::ensemble::MemberId;
+use super::view::{Leadership, Standing, View};
+
+/// Samples a member must be seen back in before it counts as settled.
+const SAMPLES: u32 = 2;
+
+/// What only time tells. At most one entry a member.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    joined: BTreeMap<MemberId, Joined>,
+    leaderless_since: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Joined {
+    boot_id: String,
+    uid: String,
+    since: Timestamp,
+    samples: u32,
+}
+
+impl History {
+    /// Takes in one pass's view of the ensemble.
+    pub(super) fn note(&mut self, view: &View<'_>, now: Timestamp) {
+        self.leaderless_since = match view.leadership {
+            Leadership::None if !view.someone_follows() => self.leaderless_since.or(Some(now)),
+            Leadership::None | Leadership::One(_) | Leadership::Many(_) => None,
+        };
+        self.joined.retain(|id, _| view.seats.iter().any(|seat| seat.id == *id));
+        for seat in &view.seats {
+            let sample = match (seat.standing, seat.observed, seat.facts()) {
+                (Standing::Joined, Some(member), Some(facts)) => Some((&facts.boot_id, &member.uid)),
+                _ => None,
+            };
+            let Some((boot_id, uid)) = sample else {
+                self.joined.remove(&seat.id);
+                continue;
+            };
+            match self.joined.get_mut(&seat.id) {
+                Some(joined) if joined.boot_id == *boot_id && joined.uid == *uid => {
+                    joined.samples = joined.samples.saturating_add(1);
+                }
+                _ => {
+                    let fresh = Joined { boot_id: boot_id.clone(), uid: uid.clone(), since: now, samples: 1 };
+                    self.joined.insert(seat.id, fresh);
+                }
+            }
+        }
+    }
+
+    /// Whether `id` has been back for `settle_seconds`, in at least two samples.
+    #[must_use]
+    pub fn settled(&self, id: MemberId, settle_seconds: i64, now: Timestamp) -> bool {
+        self.joined.get(&id).is_some_and(|joined| {
+            joined.samples >= SAMPLES && now.duration_since(joined.since).as_secs() >= settle_seconds
+        })
+    }
+
+    /// Seconds during which no member led and none followed; none while one does.
+    #[must_use]
+    pub fn leaderless_seconds(&self, now: Timestamp) -> Option<i64> {
+        self.leaderless_since.map(|since| now.duration_since(since).as_secs())
+    }
+}

@@ -1,0 +1,214 @@
+//! The observed ensemble as the planner reasons about it: who leads, and how each member stands.
+//!
+//! "Joined" is the strict word used throughout: the member follows the one leader, both say it is synced, its epochs
+//! in memory and on disk are the leader's, and it is not far behind. Anything less does not count.
+
+use std::collections::BTreeSet;
+
+use super::ensemble::{MemberId, Membership};
+use super::facts::{MemberFacts, Role};
+use super::observed::{Observed, ObservedMember, Process};
+use super::revision::Revision;
+use crate::crd::ZkEnsemble;
+
+/// Who leads, as far as the members that answered say.
+#[derive(Clone, Debug)]
+pub enum Leadership<'a> {
+    /// No member that answered leads.
+    None,
+    /// Exactly one does.
+    One(&'a MemberFacts),
+    /// Several say they do: one of them is out of date, and nobody knows which.
+    Many(Vec<MemberId>),
+}
+
+/// How a member stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// It does not exist.
+    Missing,
+    /// Its process does not run.
+    Dead,
+    /// It was told to stop.
+    Terminating,
+    /// It runs and does not answer.
+    Silent,
+    /// It answers and takes no full part in the ensemble.
+    Apart,
+    /// It takes full part.
+    Joined,
+}
+
+/// One member of the committed configuration.
+#[derive(Clone, Debug)]
+pub struct Seat<'a> {
+    /// The member's id.
+    pub id: MemberId,
+    /// Whether it votes.
+    pub voter: bool,
+    /// What was seen of it.
+    pub observed: Option<&'a ObservedMember>,
+    /// How it stands.
+    pub standing: Standing,
+    /// Transactions it is behind the leader; none when that cannot be said.
+    pub lag: Option<i64>,
+    /// Whether it exists at another revision than the template's.
+    pub outdated: bool,
+}
+
+/// The observed ensemble.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    /// The committed configuration.
+    pub membership: Membership,
+    /// Revision members should be at.
+    pub target: Revision,
+    /// Who leads.
+    pub leadership: Leadership<'a>,
+    /// Every member, voters first.
+    pub seats: Vec<Seat<'a>>,
+}
+
+impl<'a> View<'a> {
+    /// Reads `observed` against what `ensemble` asks for.
+    #[must_use]
+    pub fn new(ensemble: &ZkEnsemble, observed: &'a Observed) -> Self {
+        let membership =
+            observed.membership.clone().unwrap_or_else(|| Membership::wanted(&ensemble.spec));
+        let target = Revision::of(ensemble);
+        let leadership = leadership(&membership, observed);
+        let max_lag = ensemble.spec.rollout.max_lag_zxids;
+        let seats = membership
+            .ids()
+            .map(|id| seat(id, &membership, observed, &leadership, &target, max_lag))
+            .collect();
+        Self { membership, target, leadership, seats }
+    }
+
+    /// The one leader's facts.
+    #[must_use]
+    pub fn leader(&self) -> Option<&'a MemberFacts> {
+        match self.leadership {
+            Leadership::One(facts) => Some(facts),
+            Leadership::None | Leadership::Many(_) => None,
+        }
+    }
+
+    /// Voters that take full part, the leader included: the synced quorum's members, on both sides' word.
+    #[must_use]
+    pub fn synced_voters(&self) -> BTreeSet<MemberId> {
+        self.seats.iter().filter(|s| s.voter && s.standing == Standing::Joined).map(|s| s.id).collect()
+    }
+
+    /// The member called `id`.
+    #[must_use]
+    pub fn seat(&self, id: MemberId) -> Option<&Seat<'a>> {
+        self.seats.iter().find(|seat| seat.id == id)
+    }
+
+    /// Whether the leader counts `id` as synced, whatever `id` itself says or does not say.
+    #[must_use]
+    pub fn counted(&self, id: MemberId) -> bool {
+        self.leader().is_some_and(|leader| {
+            leader.my_id == id || leader.synced_voters.contains(&id) || leader.synced_observers.contains(&id)
+        })
+    }
+
+    /// Whether some member says it follows a leader, visible to us or not: then there may well be a quorum.
+    #[must_use]
+    pub fn someone_follows(&self) -> bool {
+        self.seats.iter().filter_map(Seat::facts).any(|facts| matches!(facts.role, Role::Follower | Role::Observer))
+    }
+}
+
+impl<'a> Seat<'a> {
+    /// What the member said of itself, unless it was told to stop.
+    #[must_use]
+    pub fn facts(&self) -> Option<&'a MemberFacts> {
+        self.observed.and_then(answer)
+    }
+
+    /// Times its process ended by itself at its present revision.
+    #[must_use]
+    pub fn restarts(&self) -> u32 {
+        self.observed.map_or(0, |member| member.restarts)
+    }
+}
+
+/// A member's answer, if it counts: a terminating member is down, whatever it still says.
+fn answer(member: &ObservedMember) -> Option<&MemberFacts> {
+    match member.process {
+        Process::Running => member.facts.as_ref().filter(|facts| facts.error.is_none()),
+        Process::Terminating | Process::Failed { .. } => None,
+    }
+}
+
+fn leadership<'a>(membership: &Membership, observed: &'a Observed) -> Leadership<'a> {
+    let answers = membership.voters.iter().filter_map(|id| answer(observed.members.get(id)?));
+    let leaders: Vec<&MemberFacts> = answers.filter(|facts| facts.leads()).collect();
+    match leaders.as_slice() {
+        [] => Leadership::None,
+        [one] => Leadership::One(one),
+        many => Leadership::Many(many.iter().map(|facts| facts.my_id).collect()),
+    }
+}
+
+fn seat<'a>(
+    id: MemberId,
+    membership: &Membership,
+    observed: &'a Observed,
+    leadership: &Leadership<'_>,
+    target: &Revision,
+    max_lag: i64,
+) -> Seat<'a> {
+    let voter = membership.voters.contains(&id);
+    let member = observed.members.get(&id);
+    let leader = match leadership {
+        Leadership::One(leader) => Some(*leader),
+        Leadership::None | Leadership::Many(_) => None,
+    };
+    let lag = leader.zip(member.and_then(answer)).map(|(leader, facts)| lag(leader, facts));
+    let standing = match member.map(|member| (&member.process, answer(member))) {
+        None => Standing::Missing,
+        Some((Process::Failed { .. }, _)) => Standing::Dead,
+        Some((Process::Terminating, _)) => Standing::Terminating,
+        Some((Process::Running, None)) => Standing::Silent,
+        Some((Process::Running, Some(facts))) => match leader {
+            Some(leader) if joined(id, voter, facts, leader) && lag.is_some_and(|lag| lag <= max_lag) => {
+                Standing::Joined
+            }
+            Some(_) | None => Standing::Apart,
+        },
+    };
+    let outdated = member.is_some_and(|member| member.revision != *target);
+    Seat { id, voter, observed: member, standing, lag, outdated }
+}
+
+/// Transactions `facts` is behind `leader`. A synced member that logged nothing of the leader's epoch yet holds all
+/// history before it, so only the epoch's own transactions are missing; for any other member it is a lower bound.
+fn lag(leader: &MemberFacts, facts: &MemberFacts) -> i64 {
+    let (committed, logged) = (leader.zxid_committed, facts.zxid_logged);
+    if logged.epoch() < committed.epoch() { committed.counter() } else { (committed.0 - logged.0).max(0) }
+}
+
+fn joined(id: MemberId, voter: bool, facts: &MemberFacts, leader: &MemberFacts) -> bool {
+    let leads = facts.leads();
+    let counted = if leads {
+        facts.my_id == leader.my_id
+    } else if voter {
+        leader.synced_voters.contains(&id)
+    } else {
+        leader.synced_observers.contains(&id)
+    };
+    let role = leads || facts.role == if voter { Role::Follower } else { Role::Observer };
+    let epoch = Some(leader.current_epoch);
+    role && counted
+        && facts.my_id == id
+        && facts.synced
+        && !facts.draining
+        && (leads || facts.leader_id == Some(leader.my_id))
+        && facts.current_epoch == leader.current_epoch
+        // Memory follows disk: a member back in the quorum has made this epoch its own on disk.
+        && (facts.role == Role::Standalone || (facts.current_epoch_disk == epoch && facts.accepted_epoch_disk == epoch))
+        && facts.epoch_files_error.is_none()
+}
