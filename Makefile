@@ -29,7 +29,7 @@ test: setup ## everything: lints, unit and scenario tests, the sweep, real clien
 check: setup-build ## the quick part of `test`: needs neither Java nor Python packages
 	@$(RUN_TESTS) --only fmt,clippy,build,unit,sim
 
-bench: setup build ## our server against the Java server, in the same run
+bench: setup ## our server against the Java server, in the same run
 	@python3 tests/harness/bench.py --secs $(BENCH_SECS)
 
 fmt: setup-build ## rewrite the sources in the project's format

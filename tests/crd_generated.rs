@@ -9,7 +9,10 @@ fn crds_zkensembles_yaml_is_what_crdgen_prints() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds/zkensembles.yaml");
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let generated = generate::yaml().expect("the CRD is plain data");
-    assert!(kept == generated, "crds/zkensembles.yaml is out of date: zk-operator crdgen > crds/zkensembles.yaml");
+    assert!(
+        kept == generated,
+        "crds/zkensembles.yaml is out of date: zk-operator crdgen > crds/zkensembles.yaml"
+    );
 }
 
 #[test]
@@ -25,7 +28,8 @@ fn the_crd_keeps_the_names_scripts_rely_on() {
     assert_eq!(version["subresources"]["scale"]["labelSelectorPath"], ".status.selector");
     let columns = version["additionalPrinterColumns"].as_array().expect("columns");
     let shown = |wide: bool| -> Vec<&str> {
-        let wanted = columns.iter().filter(|column| column["priority"].as_i64().unwrap_or(0) == i64::from(wide));
+        let wanted =
+            columns.iter().filter(|column| column["priority"].as_i64().unwrap_or(0) == i64::from(wide));
         wanted.map(|column| column["name"].as_str().expect("a name")).collect()
     };
     assert_eq!(shown(false), ["Ready", "Replicas", "Synced", "Leader", "Version", "Age"]);

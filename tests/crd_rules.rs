@@ -38,7 +38,10 @@ fn cel_and_offline_rules_agree_on_every_resource() {
         (with(json!({ "storage": { "size": "1.5Ti" } })), true),
         (with(json!({ "storage": { "size": "0" } })), false),
         (with(json!({ "storage": { "size": "0Gi" } })), false),
-        (with(json!({ "config": { "tickTime": "500", "digest.enabled": "false", "leaderServes": "no" } })), true),
+        (
+            with(json!({ "config": { "tickTime": "500", "digest.enabled": "false", "leaderServes": "no" } })),
+            true,
+        ),
         (with(json!({ "config": { "4lw.commands.whitelist": "*" } })), true),
         (with(json!({ "config": { "clientPort": "2181" } })), false),
         (with(json!({ "config": { "server.1": "a:1:2" } })), false),
@@ -104,8 +107,9 @@ fn ranges_are_checked_offline_as_openapi_checks_them() {
 }
 
 fn refusal(spec: &str) -> String {
-    let text =
-        format!("apiVersion: zkensemble.dev/v1alpha1\nkind: ZkEnsemble\nmetadata: {{ name: zoo }}\nspec: {spec}\n");
+    let text = format!(
+        "apiVersion: zkensemble.dev/v1alpha1\nkind: ZkEnsemble\nmetadata: {{ name: zoo }}\nspec: {spec}\n"
+    );
     strict::read(&text).expect_err("the spec is wrong").to_string()
 }
 
@@ -138,7 +142,9 @@ fn another_resource_is_refused_as_such() {
 
 #[test]
 fn the_examples_are_valid_and_the_api_server_would_take_them() {
-    for text in [include_str!("../examples/three-members.yaml"), include_str!("../examples/with-observers.yaml")] {
+    for text in
+        [include_str!("../examples/three-members.yaml"), include_str!("../examples/with-observers.yaml")]
+    {
         let ensemble = strict::read(text).expect("a valid example");
         assert!(cel_accepts(&ensemble, None), "{:?}", ensemble.metadata.name);
     }

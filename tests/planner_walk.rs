@@ -103,17 +103,26 @@ fn walk(seed: u64) -> usize {
     for _ in 0..1500 {
         let planned = fake.pass();
         fake.tick();
-        if fake.done() && planned.status.rollout.phase == "Complete" && planned.status.is_true(ConditionType::Ready) {
+        if fake.done()
+            && planned.status.rollout.phase == "Complete"
+            && planned.status.is_true(ConditionType::Ready)
+        {
             return fake.log.len();
         }
     }
     let planned = fake.pass();
-    panic!("seed {seed} does not end: {}\n{:#?}\n{:#?}", planned.summary, planned.status.members, fake.members);
+    panic!(
+        "seed {seed} does not end: {}\n{:#?}\n{:#?}",
+        planned.summary, planned.status.members, fake.members
+    );
 }
 
 #[test]
 fn no_walk_breaks_a_promise_and_every_walk_ends() {
     let seeds = std::env::var("PLANNER_WALK_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
     let steps: usize = (0..seeds).map(walk).sum();
-    assert!(steps > 10 * usize::try_from(seeds).expect("few seeds"), "the walks did next to nothing: {steps} steps");
+    assert!(
+        steps > 10 * usize::try_from(seeds).expect("few seeds"),
+        "the walks did next to nothing: {steps} steps"
+    );
 }

@@ -37,12 +37,19 @@ pub struct DrainReport {
 
 impl DrainReport {
     fn of(reason: &HaltReason) -> Self {
-        let failed = |what: &str| Self { drained: false, zxid: "0x0".into(), resigned: false, error: Some(what.into()) };
+        let failed = |what: &str| Self {
+            drained: false,
+            zxid: "0x0".into(),
+            resigned: false,
+            error: Some(what.into()),
+        };
         match reason {
             HaltReason::Drained { zxid, resigned } => {
                 Self { drained: true, zxid: zxid.to_string(), resigned: *resigned, error: None }
             }
-            HaltReason::DiskFailed(why) | HaltReason::DiskFull(why) | HaltReason::CorruptData(why) => failed(why),
+            HaltReason::DiskFailed(why) | HaltReason::DiskFull(why) | HaltReason::CorruptData(why) => {
+                failed(why)
+            }
         }
     }
 }
@@ -62,6 +69,13 @@ pub fn listen(data_dir: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(&path)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
+}
+
+/// Removes the socket; a client then finds nobody instead of a dead end.
+pub fn remove(data_dir: &Path) {
+    if let Err(error) = std::fs::remove_file(socket_path(data_dir)) {
+        warn!("control socket: {error}");
+    }
 }
 
 /// Answers requests until the process ends.

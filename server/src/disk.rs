@@ -36,7 +36,11 @@ enum Message {
     Ops(Vec<(IoId, PersistOp)>),
     Snapshot(Box<DataTree>),
     /// A snapshot is written and waits for its name, or failed.
-    Written { zxid: Zxid, began: Instant, result: Result<PendingSnapshot, StoreError> },
+    Written {
+        zxid: Zxid,
+        began: Instant,
+        result: Result<PendingSnapshot, StoreError>,
+    },
     Purge,
 }
 
@@ -53,8 +57,8 @@ impl StorageHandle {
     }
 
     /// Starts a snapshot beside the stream.
-    pub fn snapshot(&self, image: DataTree) {
-        self.send(Message::Snapshot(Box::new(image)));
+    pub fn snapshot(&self, image: Box<DataTree>) {
+        self.send(Message::Snapshot(image));
     }
 
     fn send(&self, message: Message) {
@@ -199,18 +203,24 @@ impl Storage {
                 self.load().map(|recovery| Persisted::Loaded(Box::new(recovery)))
             }
             PersistOp::Append { .. } => unreachable!("appends are grouped"),
-            PersistOp::WriteAcceptedEpoch(epoch) => self.store.write_accepted_epoch(epoch).map(|()| Persisted::Done),
-            PersistOp::WriteCurrentEpoch(epoch) => self.store.write_current_epoch(epoch).map(|()| Persisted::Done),
+            PersistOp::WriteAcceptedEpoch(epoch) => {
+                self.store.write_accepted_epoch(epoch).map(|()| Persisted::Done)
+            }
+            PersistOp::WriteCurrentEpoch(epoch) => {
+                self.store.write_current_epoch(epoch).map(|()| Persisted::Done)
+            }
             PersistOp::Truncate { zxid } => self.store.truncate(zxid).map(|_| Persisted::Done),
             PersistOp::InstallSnapshot { image } => {
                 let zxid = image.last_processed();
-                self.store.install_snapshot(&image, zxid).map(|()| {
+                self.store.install_snapshot(&*image, zxid).map(|()| {
                     *self.status.last_snapshot.lock() = Some((zxid, wall_ms()));
                     Persisted::Done
                 })
             }
             PersistOp::RollLog => self.store.roll().map(|()| Persisted::Done),
-            PersistOp::WriteCleanMarker { zxid } => self.store.write_clean_marker(zxid).map(|()| Persisted::Done),
+            PersistOp::WriteCleanMarker { zxid } => {
+                self.store.write_clean_marker(zxid).map(|()| Persisted::Done)
+            }
         };
         self.report(io, result);
     }
@@ -241,7 +251,10 @@ impl Storage {
         self.metrics.sync_batch_size.record(group.count);
         if took >= self.config.fsync_warning {
             self.metrics.fsync_threshold_exceeded.add(1);
-            warn!("fsync of the transaction log took {} ms; latency suffers, see fsync.warningthresholdms", took.as_millis());
+            warn!(
+                "fsync of the transaction log took {} ms; latency suffers, see fsync.warningthresholdms",
+                took.as_millis()
+            );
         }
         match result {
             Ok(()) => {

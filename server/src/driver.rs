@@ -36,13 +36,27 @@ pub enum Message {
     /// Several events of one source, in order.
     Inputs(Vec<Input>),
     /// A client connection exists; comes before its first event.
-    ClientOpened { conn: ConnId, mailbox: Arc<Mailbox> },
+    ClientOpened {
+        conn: ConnId,
+        mailbox: Arc<Mailbox>,
+    },
     /// A learner or observer connected; comes before the link's packets.
-    LinkOpened { id: LinkId, link: Arc<Link>, event: LinkEvent },
+    LinkOpened {
+        id: LinkId,
+        link: Arc<Link>,
+        event: LinkEvent,
+    },
     /// Something came over a link; `cost` goes back to its budget.
-    Link { id: LinkId, event: LinkEvent, cost: u32 },
+    Link {
+        id: LinkId,
+        event: LinkEvent,
+        cost: u32,
+    },
     /// A link is gone.
-    LinkEnded { id: LinkId, reason: String },
+    LinkEnded {
+        id: LinkId,
+        reason: String,
+    },
     /// Somebody wants a picture of the peer.
     Facts(oneshot::Sender<Facts>),
 }
@@ -187,7 +201,11 @@ impl Driver {
         // Links that failed while effects were carried out: the core hears of it only between two calls.
         while let Some((id, reason)) = self.sink.take_failed_link() {
             error!("link {} closed: {reason}", id.0);
-            self.peer.handle(now, Input::Link { link: id, event: LinkEvent::Closed { reason } }, &mut self.sink);
+            self.peer.handle(
+                now,
+                Input::Link { link: id, event: LinkEvent::Closed { reason } },
+                &mut self.sink,
+            );
         }
     }
 }

@@ -9,7 +9,10 @@ use crate::cli::{Exit, LogFormat};
 /// Sets logging up; `RUST_LOG` chooses what is shown, `info` by default.
 pub fn init(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_thread_names(true);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_thread_names(true);
     match format {
         LogFormat::Text => builder.with_target(false).with_ansi(false).init(),
         LogFormat::Json => builder.json().init(),

@@ -23,11 +23,13 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Start { config, exit_with_parent } => Ok(server::start(&config.sources(), exit_with_parent)),
         Command::Drain { config, timeout } => drain(config, Duration::from_secs(timeout)),
-        Command::Check { dir, log_dir, json } => offline::check(&dir, log_dir, json, &mut std::io::stdout().lock()),
+        Command::Check { dir, log_dir, json } => {
+            offline::check(&dir, log_dir, json, &mut std::io::stdout().lock())
+        }
         Command::Dump { file, json } => offline::dump(&file, json, &mut std::io::stdout().lock()),
-        Command::Version => writeln!(std::io::stdout(), "{}", admin::FULL_VERSION)
-            .map(|()| Exit::Clean)
-            .map_err(Into::into),
+        Command::Version => {
+            writeln!(std::io::stdout(), "{}", admin::FULL_VERSION).map(|()| Exit::Clean).map_err(Into::into)
+        }
     };
     done.unwrap_or_else(|failure| {
         error!("{failure:#}");

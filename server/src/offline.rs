@@ -14,7 +14,12 @@ use zk_store::{FileDisk, StoreConfig, StoreError, load_snapshot};
 use crate::cli::Exit;
 
 /// Verifies a data directory and prints what was found. [`Exit::Clean`] if a server could start from it.
-pub fn check(dir: &Path, log_dir: Option<PathBuf>, as_json: bool, out: &mut dyn Write) -> anyhow::Result<Exit> {
+pub fn check(
+    dir: &Path,
+    log_dir: Option<PathBuf>,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
     let mut config = StoreConfig::new(dir);
     config.log_dir = log_dir.unwrap_or_else(|| dir.to_owned());
     let report = zk_store::check::check_dir(&FileDisk, &config)?;
@@ -80,24 +85,26 @@ fn txn_json(offset: u64, txn: &LoggedTxn) -> Value {
 fn body_json(txn: &Txn) -> Value {
     match txn {
         Txn::Create { path, data, ephemeral, parent_cversion, .. } => {
-            json!({ "path": path, "data": bytes_json(data.as_deref()), "ephemeral": ephemeral, "parentCVersion": parent_cversion })
+            json!({ "path": &**path, "data": bytes_json(data.as_deref()), "ephemeral": ephemeral, "parentCVersion": parent_cversion })
         }
         Txn::CreateTtl { path, data, parent_cversion, ttl, .. } => {
-            json!({ "path": path, "data": bytes_json(data.as_deref()), "parentCVersion": parent_cversion, "ttl": ttl })
+            json!({ "path": &**path, "data": bytes_json(data.as_deref()), "parentCVersion": parent_cversion, "ttl": ttl })
         }
         Txn::CreateContainer { path, data, parent_cversion, .. } => {
-            json!({ "path": path, "data": bytes_json(data.as_deref()), "parentCVersion": parent_cversion })
+            json!({ "path": &**path, "data": bytes_json(data.as_deref()), "parentCVersion": parent_cversion })
         }
-        Txn::Delete { path } => json!({ "path": path }),
+        Txn::Delete { path } => json!({ "path": &**path }),
         Txn::SetData { path, data, version } => {
-            json!({ "path": path, "data": bytes_json(data.as_deref()), "version": version })
+            json!({ "path": &**path, "data": bytes_json(data.as_deref()), "version": version })
         }
-        Txn::Check { path, version } => json!({ "path": path, "version": version }),
+        Txn::Check { path, version } => json!({ "path": &**path, "version": version }),
         Txn::SetAcl { path, acl, version } => {
-            json!({ "path": path, "acl": format!("{acl:?}"), "version": version })
+            json!({ "path": &**path, "acl": format!("{acl:?}"), "version": version })
         }
         Txn::CreateSession { timeout_ms } => json!({ "timeOut": timeout_ms }),
-        Txn::CloseSession { paths } => json!({ "paths": paths }),
+        Txn::CloseSession { paths } => {
+            json!({ "paths": paths.as_ref().map(|paths| paths.iter().map(|path| &**path).collect::<Vec<&str>>()) })
+        }
         Txn::Error { err } => json!({ "err": err }),
         Txn::Multi(txns) => {
             txns.iter().map(|(op, txn)| json!({ "op": op, "txn": body_json(txn) })).collect::<Vec<_>>().into()

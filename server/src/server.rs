@@ -107,6 +107,7 @@ async fn run(config: Arc<Config>, exit_with_parent: bool) -> Result<Exit, StartE
     let ports = Ports::open(&config).await?;
     let control = control::listen(&config.storage.data_dir).context("control socket")?;
     let (lifecycle, announce) = Lifecycle::new();
+    let data_dir = config.storage.data_dir.clone();
     let server = Server::build(config, announce)?;
     let (driver, connections) = (server.admin.driver.clone(), server.admin.connections.clone());
     server.serve(ports);
@@ -125,6 +126,7 @@ async fn run(config: Arc<Config>, exit_with_parent: bool) -> Result<Exit, StartE
             Exit::Other
         }
     };
+    control::remove(&data_dir);
     Ok(exit)
 }
 
@@ -226,8 +228,14 @@ impl Ports {
             Some(address) => Some(open(address, config.client.backlog, "client port").await?),
             None => None,
         };
-        let mut ports =
-            Self { client, quorum: vec![], observer_master: vec![], election: vec![], admin: None, metrics: None };
+        let mut ports = Self {
+            client,
+            quorum: vec![],
+            observer_master: vec![],
+            election: vec![],
+            admin: None,
+            metrics: None,
+        };
         if let Some(metrics) = &config.metrics {
             ports.metrics = Some(open(&metrics.address, None, "metrics port").await?);
         }
@@ -245,7 +253,8 @@ impl Ports {
             if let Some(port) = config.net.observer_master_port {
                 let addresses: Vec<HostPort> =
                     mine.quorum.iter().map(|address| HostPort { port, ..address.clone() }).collect();
-                ports.observer_master = open_between_members(config, &addresses, "observer master port").await?;
+                ports.observer_master =
+                    open_between_members(config, &addresses, "observer master port").await?;
             }
         }
         Ok(ports)
@@ -253,8 +262,13 @@ impl Ports {
 }
 
 async fn open(address: &HostPort, backlog: Option<u32>, what: &str) -> anyhow::Result<TcpListener> {
-    let listen =
-        Listen { address: address.clone(), all_interfaces: false, backlog, retries: Some(0), keep_alive: false };
+    let listen = Listen {
+        address: address.clone(),
+        all_interfaces: false,
+        backlog,
+        retries: Some(0),
+        keep_alive: false,
+    };
     listen.open(what).await.with_context(|| format!("{what} {address}"))
 }
 
@@ -303,8 +317,10 @@ impl Server {
         let (driver, receiver) = Handle::new();
         let (storage, storage_handle) =
             Storage::new(config.storage.clone(), driver.clone(), metrics.clone(), storage_status.clone());
-        let quorum =
-            config.ensemble.is_some().then(|| QuorumPort::new(config.clone(), driver.clone(), runtime.clone()));
+        let quorum = config
+            .ensemble
+            .is_some()
+            .then(|| QuorumPort::new(config.clone(), driver.clone(), runtime.clone()));
         let election = config
             .ensemble
             .as_ref()

@@ -131,7 +131,9 @@ impl DriverSink {
         self.metrics.observe(&observation);
         match observation {
             Observation::RoleChanged { role, epoch } => info!("role is now {role}, epoch {epoch}"),
-            Observation::ElectionFinished { leader, zxid } => info!("election finished: server {leader} leads, at {zxid}"),
+            Observation::ElectionFinished { leader, zxid } => {
+                info!("election finished: server {leader} leads, at {zxid}")
+            }
             Observation::EpochAccepted(epoch) => info!("accepted epoch {epoch}"),
             Observation::EpochCurrent(epoch) => info!("current epoch {epoch}"),
             Observation::Synchronizing { peer, mode, from, to } => {
@@ -141,7 +143,9 @@ impl DriverSink {
             Observation::LeftRole { why } => warn!("left role: {why}"),
             Observation::LinkFault { peer, why } => warn!("link to server {peer}: {why}"),
             Observation::DigestMismatch { zxid, expected, actual } => {
-                error!("digest mismatch at {zxid}: expected {expected:#x}, tree has {actual:#x}; this member may have diverged");
+                error!(
+                    "digest mismatch at {zxid}: expected {expected:#x}, tree has {actual:#x}; this member may have diverged"
+                );
             }
             Observation::DiskFault(why) => error!("disk: {why}"),
             Observation::SnapshotStarted { zxid } => info!("snapshot at {zxid} started"),
@@ -158,7 +162,12 @@ impl Sink for DriverSink {
             return;
         }
         match effect {
-            Effect::Persist { io, op } => self.persist.push((io, op)),
+            Effect::Persist { io, op } => {
+                if let PersistOp::Append { bytes, .. } = &op {
+                    self.metrics.appended(bytes.len());
+                }
+                self.persist.push((io, op));
+            }
             Effect::Snapshot { image } => self.storage.snapshot(image),
             Effect::Client { conn, message } => self.tell(conn, message),
             Effect::CloseAllClients => {

@@ -20,7 +20,8 @@ pub fn yaml() -> Result<String, serde_yaml::Error> {
 pub fn schema() -> Value {
     let crd = ZkEnsemble::crd();
     let schema = crd.spec.versions.into_iter().next().and_then(|version| version.schema);
-    let mut schema = serde_json::to_value(schema.and_then(|schema| schema.open_api_v3_schema)).unwrap_or_default();
+    let mut schema =
+        serde_json::to_value(schema.and_then(|schema| schema.open_api_v3_schema)).unwrap_or_default();
     for name in ["apiVersion", "kind"] {
         schema["properties"][name] = serde_json::json!({ "type": "string" });
     }

@@ -14,7 +14,9 @@ pub mod validate;
 
 pub use config_keys::{CONFIG_KEYS, ConfigKey, ValueKind};
 pub use quantity::Quantity;
-pub use spec::{MAX_OBSERVERS, MAX_VOTERS, ReclaimPolicy, RolloutSpec, StorageSpec, ZkEnsemble, ZkEnsembleSpec};
+pub use spec::{
+    MAX_OBSERVERS, MAX_VOTERS, ReclaimPolicy, RolloutSpec, StorageSpec, ZkEnsemble, ZkEnsembleSpec,
+};
 pub use status::{ConditionType, MemberStatus, Reason, RolloutStatus, ZkEnsembleStatus};
 
 /// Annotation that restarts every member in turn when its value changes.

@@ -37,8 +37,10 @@ impl FromStr for Quantity {
     /// Parses digits, up to three decimals and one suffix.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const WRONG: &str = "must be a size such as 10Gi";
-        let (number, unit) =
-            SUFFIXES.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit))).ok_or(WRONG)?;
+        let (number, unit) = SUFFIXES
+            .iter()
+            .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))
+            .ok_or(WRONG)?;
         let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
         let digits = |part: &str, max: usize| {
             (1..=max).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit())

@@ -66,7 +66,9 @@ fn walk(schema: &Value, value: &Value, path: &str, found: &mut Vec<Violation>) {
                 let known = schema["properties"].get(name);
                 match known.or_else(|| schema.get("additionalProperties")) {
                     Some(schema) => walk(schema, value, &child(name), found),
-                    None if schema.get("properties").is_some() => found.push(at(&child(name), "unknown field")),
+                    None if schema.get("properties").is_some() => {
+                        found.push(at(&child(name), "unknown field"))
+                    }
                     None => {}
                 }
             }

@@ -6,8 +6,8 @@
 use super::config_keys::ConfigKey;
 use super::quantity::Quantity;
 use super::spec::{
-    CLASS_MESSAGE, CONFIG_KEY_MESSAGE, GROW_MESSAGE, IMAGE_MESSAGE, MAX_CONFIG_VALUE, MAX_NAME, MAX_OBSERVERS,
-    MAX_VOTERS, NAME_MESSAGE, ODD_MESSAGE, SIZE_MESSAGE, ZkEnsemble, ZkEnsembleSpec,
+    CLASS_MESSAGE, CONFIG_KEY_MESSAGE, GROW_MESSAGE, IMAGE_MESSAGE, MAX_CONFIG_VALUE, MAX_NAME,
+    MAX_OBSERVERS, MAX_VOTERS, NAME_MESSAGE, ODD_MESSAGE, SIZE_MESSAGE, ZkEnsemble, ZkEnsembleSpec,
 };
 
 /// One thing that is wrong with a resource.
@@ -80,7 +80,8 @@ fn numbers(spec: &ZkEnsembleSpec, found: &mut Vec<Violation>) {
     ];
     for (field, value, min, max) in ranges {
         if !(min..=max).contains(&value) {
-            found.push(violation(format!("spec.{field}"), format!("must be from {min} to {max}, is {value}")));
+            found
+                .push(violation(format!("spec.{field}"), format!("must be from {min} to {max}, is {value}")));
         }
     }
 }

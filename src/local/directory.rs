@@ -34,10 +34,13 @@ impl Root {
                 (directory.path().to_owned(), Some(directory))
             }
         };
-        let lock = File::create(path.join(".lock")).with_context(|| format!("cannot write in {}", path.display()))?;
+        let lock = File::create(path.join(".lock"))
+            .with_context(|| format!("cannot write in {}", path.display()))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path, _temporary: temporary, _lock: lock }),
-            Err(TryLockError::WouldBlock) => bail!("{} is in use by another zk-operator local", path.display()),
+            Err(TryLockError::WouldBlock) => {
+                bail!("{} is in use by another zk-operator local", path.display())
+            }
             Err(TryLockError::Error(error)) => Err(error).context(format!("cannot lock {}", path.display())),
         }
     }

@@ -43,17 +43,31 @@ pub(super) struct Keeper {
 }
 
 enum State {
-    Running { child: Child, since: Instant },
+    Running {
+        child: Child,
+        since: Instant,
+    },
     /// It ended by itself or could not be started.
-    Paused { until: Instant, detail: String },
-    Stopping { child: Child, deadline: Instant, killed: bool },
+    Paused {
+        until: Instant,
+        detail: String,
+    },
+    Stopping {
+        child: Child,
+        deadline: Instant,
+        killed: bool,
+    },
     Stopped,
 }
 
 /// What happened since the last look, when something did.
 pub(super) enum Event {
-    Started { pid: u32 },
-    Ended { detail: String },
+    Started {
+        pid: u32,
+    },
+    Ended {
+        detail: String,
+    },
     /// Drained and gone.
     Stopped,
     /// The drain took longer than it may, and the process was killed.
@@ -92,7 +106,9 @@ impl Keeper {
                 self.state = State::Running { child, since: Instant::now() };
                 Event::Started { pid }
             }
-            Err(error) => self.ended(format!("cannot run {}: {error}", launch.binary.display()), Duration::ZERO),
+            Err(error) => {
+                self.ended(format!("cannot run {}: {error}", launch.binary.display()), Duration::ZERO)
+            }
         }
     }
 

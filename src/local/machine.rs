@@ -12,8 +12,8 @@ use super::source::{Edit, Source};
 use super::{Binary, banner};
 use crate::crd::{ConditionType, ZkEnsembleStatus};
 use crate::plan::{
-    History, Layout, MemberFacts, MemberId, Membership, Observed, ObservedMember, Objects, Plan, Revision, Step,
-    Timestamp, plan,
+    History, Layout, MemberFacts, MemberId, Membership, Objects, Observed, ObservedMember, Plan, Revision,
+    Step, Timestamp, plan,
 };
 use crate::probe;
 
@@ -100,8 +100,10 @@ impl Machine {
             // No facts is all the planner needs to know; why is in the member's log.
             Some((*id, probe::member(&at.host, at.admin_port).await.ok()?))
         });
-        let mut answers: BTreeMap<MemberId, MemberFacts> = join_all(asked).await.into_iter().flatten().collect();
-        let members = self.keepers.iter().map(|(id, keeper)| (*id, observed(keeper, answers.remove(id)))).collect();
+        let mut answers: BTreeMap<MemberId, MemberFacts> =
+            join_all(asked).await.into_iter().flatten().collect();
+        let members =
+            self.keepers.iter().map(|(id, keeper)| (*id, observed(keeper, answers.remove(id)))).collect();
         let (layout, membership) = (self.layout.clone(), self.membership.clone());
         Observed { layout, membership, members, history: self.history.clone() }
     }
@@ -145,7 +147,8 @@ impl Machine {
     }
 
     fn restart(&mut self, id: MemberId, uid: &str) {
-        let patience = Duration::from_secs(self.source.ensemble().spec.rollout.drain_seconds.unsigned_abs().into());
+        let patience =
+            Duration::from_secs(self.source.ensemble().spec.rollout.drain_seconds.unsigned_abs().into());
         if let Some(keeper) = self.keepers.get_mut(&id).filter(|keeper| keeper.uid() == uid) {
             // A drain ends new sessions, resigns if it leads and flushes; the next passes find it gone.
             keeper.stop(patience);
@@ -185,7 +188,8 @@ impl Machine {
     /// Asks every member to drain and end.
     pub(super) fn drain(&mut self) {
         self.printer.say(&format!("stopping: {} members drain", self.keepers.len()));
-        let drain = Duration::from_secs(self.source.ensemble().spec.rollout.drain_seconds.unsigned_abs().into());
+        let drain =
+            Duration::from_secs(self.source.ensemble().spec.rollout.drain_seconds.unsigned_abs().into());
         for keeper in self.keepers.values_mut() {
             keeper.stop(drain.min(LAST_PATIENCE));
         }

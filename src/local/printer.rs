@@ -73,8 +73,9 @@ fn table(status: &ZkEnsembleStatus) -> String {
             member.state.clone(),
         ]
     }));
-    let widths: Vec<usize> =
-        (0..HEADER.len()).map(|column| lines.iter().map(|line| line[column].len()).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..HEADER.len())
+        .map(|column| lines.iter().map(|line| line[column].len()).max().unwrap_or(0))
+        .collect();
     let mut text = String::new();
     for line in &lines {
         let cells: Vec<String> =

@@ -27,7 +27,8 @@ pub(super) enum Edit {
 impl Source {
     /// Reads the file for the first time.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut ensemble =
             strict::read(&text).with_context(|| format!("{} is not a valid ensemble", path.display()))?;
         ensemble.metadata.generation = Some(1);

@@ -64,7 +64,10 @@ pub(super) fn check(
     config_versions(view)?;
     quorum_without(ensemble, view, observed, id, now)?;
     let pressed = view.seats.iter().find(|seat| {
-        seat.id != id && seat.voter && seat.standing == Standing::Joined && seat.facts().is_some_and(|f| f.disk_pressure())
+        seat.id != id
+            && seat.voter
+            && seat.standing == Standing::Joined
+            && seat.facts().is_some_and(|f| f.disk_pressure())
     });
     pressed.map_or(Ok(()), |seat| Err(Closed::DiskPressure(seat.id)))
 }

@@ -60,7 +60,8 @@ impl Layout {
         match self {
             Self::Machine { base_port, root } => {
                 assert!(*base_port <= MAX_BASE_PORT, "base port {base_port} leaves no room for four blocks");
-                let place = u16::try_from(ordinal).unwrap_or(BLOCK - 1) + if observer { OBSERVER_OFFSET } else { 0 };
+                let place =
+                    u16::try_from(ordinal).unwrap_or(BLOCK - 1) + if observer { OBSERVER_OFFSET } else { 0 };
                 assert!(place < BLOCK, "member {id} does not fit into a block of {BLOCK} ports");
                 let member = format!("{name}-{id}");
                 Address {

@@ -74,7 +74,10 @@ pub(super) fn decide(ensemble: &ZkEnsemble, view: &View<'_>, observed: &Observed
         return Rollout::idle(Phase::Paused, None, "the pause annotation stops every act");
     }
     if observed.membership.is_none() {
-        let reason = format!("the ensemble has no data yet; {} voters start from nothing", view.membership.voters.len());
+        let reason = format!(
+            "the ensemble has no data yet; {} voters start from nothing",
+            view.membership.voters.len()
+        );
         return Rollout::act(Phase::Bootstrapping, vec![Step::Bootstrap { reason }]);
     }
     if let Some(rollout) = missing(view) {
@@ -135,10 +138,9 @@ fn failing(ensemble: &ZkEnsemble, view: &View<'_>, now: Timestamp) -> Option<(Me
 
 /// Whether the rollout to the present revision was complete once, as far as the last status remembers.
 fn completed_before(ensemble: &ZkEnsemble, view: &View<'_>) -> bool {
-    ensemble
-        .status
-        .as_ref()
-        .is_some_and(|status| status.rollout.revision == view.target.as_str() && status.rollout.completed_at.is_some())
+    ensemble.status.as_ref().is_some_and(|status| {
+        status.rollout.revision == view.target.as_str() && status.rollout.completed_at.is_some()
+    })
 }
 
 fn complete(ensemble: &ZkEnsemble, view: &View<'_>, stalled: Option<(MemberId, String)>) -> Rollout {
@@ -158,7 +160,8 @@ fn complete(ensemble: &ZkEnsemble, view: &View<'_>, stalled: Option<(MemberId, S
 /// Dead members at an old revision are replaced at once, which is what lets a corrected template heal a broken one.
 /// Until some member has shown that the template starts at all, only one of them gets it.
 fn dead(view: &View<'_>) -> Option<Rollout> {
-    let dead: Vec<&Seat<'_>> = view.seats.iter().filter(|s| s.outdated && s.standing == Standing::Dead).collect();
+    let dead: Vec<&Seat<'_>> =
+        view.seats.iter().filter(|s| s.outdated && s.standing == Standing::Dead).collect();
     if dead.is_empty() {
         return None;
     }
@@ -169,7 +172,8 @@ fn dead(view: &View<'_>) -> Option<Rollout> {
     }
     let proven = !current.is_empty();
     let chosen = dead.iter().take(if proven { dead.len() } else { 1 });
-    let steps = chosen.filter_map(|seat| restart(seat, None, "its process ended at an old revision")).collect();
+    let steps =
+        chosen.filter_map(|seat| restart(seat, None, "its process ended at an old revision")).collect();
     Some(Rollout::act(Phase::Progressing, steps))
 }
 
@@ -178,7 +182,8 @@ fn live(ensemble: &ZkEnsemble, view: &View<'_>, observed: &Observed, now: Timest
         view.seats.iter().filter(|s| s.outdated && s.standing >= Standing::Silent).collect();
     candidates.sort_by_key(|seat| turn(view, seat));
     let Some(next) = candidates.first() else {
-        let stopping = view.seats.iter().find(|seat| seat.standing == Standing::Terminating).map(|seat| seat.id);
+        let stopping =
+            view.seats.iter().find(|seat| seat.standing == Standing::Terminating).map(|seat| seat.id);
         return Rollout::idle(Phase::Waiting, stopping, "waiting for a member to stop");
     };
     if matches!(view.leadership, Leadership::None)
@@ -188,11 +193,17 @@ fn live(ensemble: &ZkEnsemble, view: &View<'_>, observed: &Observed, now: Timest
     }
     if let Err(closed) = gate::check(ensemble, view, observed, next.id, now) {
         let current = closed.member().unwrap_or(next.id);
-        return Rollout::idle(Phase::Waiting, Some(current), format!("member {} must wait: {closed}", next.id));
+        return Rollout::idle(
+            Phase::Waiting,
+            Some(current),
+            format!("member {} must wait: {closed}", next.id),
+        );
     }
     let leads = next.facts().is_some_and(super::MemberFacts::leads);
-    if leads && ensemble.spec.rollout.supervised && ensemble.annotation(APPROVE) != Some(view.target.as_str()) {
-        let message = format!("the leader, member {}, waits for annotation {APPROVE}: {}", next.id, view.target);
+    if leads && ensemble.spec.rollout.supervised && ensemble.annotation(APPROVE) != Some(view.target.as_str())
+    {
+        let message =
+            format!("the leader, member {}, waits for annotation {APPROVE}: {}", next.id, view.target);
         return Rollout::idle(Phase::AwaitingApproval, Some(next.id), message);
     }
     let successor = if leads { successor(view, next.id) } else { None };
@@ -221,7 +232,12 @@ fn turn(view: &View<'_>, seat: &Seat<'_>) -> (u8, i64, MemberId) {
 
 /// With no leader for long, and nobody following one, there is no service to protect: a member that takes no part may
 /// be given the new template, one at a time and each only after the last one answers.
-fn leaderless(view: &View<'_>, candidates: &[&Seat<'_>], observed: &Observed, now: Timestamp) -> Option<Rollout> {
+fn leaderless(
+    view: &View<'_>,
+    candidates: &[&Seat<'_>],
+    observed: &Observed,
+    now: Timestamp,
+) -> Option<Rollout> {
     let since = observed.history.leaderless_seconds(now)?;
     let unproven = |seat: &&Seat<'_>| {
         seat.standing == Standing::Terminating || (!seat.outdated && seat.standing < Standing::Apart)

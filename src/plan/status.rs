@@ -57,7 +57,8 @@ fn percent(share: u64) -> String {
 }
 
 fn versions(view: &View<'_>) -> Option<String> {
-    let all: BTreeSet<&str> = view.seats.iter().filter_map(Seat::facts).map(|facts| facts.version.as_str()).collect();
+    let all: BTreeSet<&str> =
+        view.seats.iter().filter_map(Seat::facts).map(|facts| facts.version.as_str()).collect();
     match (all.first(), all.last()) {
         (Some(low), Some(high)) if low == high => Some((*low).to_owned()),
         (Some(low), Some(high)) => Some(format!("{low}-{high}")),
@@ -115,7 +116,7 @@ fn cursor(view: &View<'_>, rollout: &Rollout, old: &ZkEnsembleStatus, now: Times
     let done = rollout.phase == Phase::Complete;
     RolloutStatus {
         phase: rollout.phase.to_string(),
-        completed_at: before_of(&before.completed_at).or_else(|| done.then(|| Time(now))),
+        completed_at: before_of(&before.completed_at).or_else(|| done.then_some(Time(now))),
         updated: format!("{updated}/{}", view.seats.len()),
         current: rollout.current.map(|id| id.0),
         started_at: before_of(&before.started_at).or(Some(Time(now))),
@@ -139,12 +140,23 @@ fn conditions(
     let available = available(view);
     let all_joined = view.seats.iter().all(|seat| seat.standing == Standing::Joined);
     let complete = rollout.phase == Phase::Complete;
-    let down: Vec<u64> = view.seats.iter().filter(|s| s.standing != Standing::Joined).map(|s| s.id.0).collect();
+    let down: Vec<u64> =
+        view.seats.iter().filter(|s| s.standing != Standing::Joined).map(|s| s.id.0).collect();
     let ready = (
         ConditionType::Ready,
         Some(available.1 == Some(true) && all_joined),
-        if available.1 != Some(true) { available.2 } else if all_joined { Reason::AsExpected } else { Reason::MemberDown },
-        if down.is_empty() { "every member takes part".to_owned() } else { format!("members {down:?} take no part") },
+        if available.1 != Some(true) {
+            available.2
+        } else if all_joined {
+            Reason::AsExpected
+        } else {
+            Reason::MemberDown
+        },
+        if down.is_empty() {
+            "every member takes part".to_owned()
+        } else {
+            format!("members {down:?} take no part")
+        },
     );
     let paused = ensemble.reconciliation_paused();
     let mut verdicts: Vec<Verdict> = vec![
@@ -220,7 +232,9 @@ fn degraded(view: &View<'_>, rollout: &Rollout, consistency: &Consistency, down:
         (true, Reason::MembersDivergent, "members hold different data".to_owned())
     } else if rollout.phase == Phase::Stalled {
         (true, Reason::RolloutStalled, rollout.message.clone())
-    } else if let Some((id, trouble)) = view.seats.iter().find_map(|seat| Some((seat.id, seat.facts()?.epoch_trouble()?))) {
+    } else if let Some((id, trouble)) =
+        view.seats.iter().find_map(|seat| Some((seat.id, seat.facts()?.epoch_trouble()?)))
+    {
         (true, Reason::EpochFileUnhealthy, format!("member {id}: {trouble}"))
     } else if !down.is_empty() {
         (true, Reason::MemberDown, format!("members {down:?} take no part"))

@@ -73,8 +73,7 @@ impl<'a> View<'a> {
     /// Reads `observed` against what `ensemble` asks for.
     #[must_use]
     pub fn new(ensemble: &ZkEnsemble, observed: &'a Observed) -> Self {
-        let membership =
-            observed.membership.clone().unwrap_or_else(|| Membership::wanted(&ensemble.spec));
+        let membership = observed.membership.clone().unwrap_or_else(|| Membership::wanted(&ensemble.spec));
         let target = Revision::of(ensemble);
         let leadership = leadership(&membership, observed);
         let max_lag = ensemble.spec.rollout.max_lag_zxids;
@@ -117,7 +116,10 @@ impl<'a> View<'a> {
     /// Whether some member says it follows a leader, visible to us or not: then there may well be a quorum.
     #[must_use]
     pub fn someone_follows(&self) -> bool {
-        self.seats.iter().filter_map(Seat::facts).any(|facts| matches!(facts.role, Role::Follower | Role::Observer))
+        self.seats
+            .iter()
+            .filter_map(Seat::facts)
+            .any(|facts| matches!(facts.role, Role::Follower | Role::Observer))
     }
 }
 

@@ -4,8 +4,9 @@ import time
 
 import pytest
 from history import OK, UNKNOWN, WriterHistory, check
+from java_writer import JavaWriter
 from writers import Writer, found
-from zkharness import servers
+from zkharness import java, servers
 from zkharness.clients import assert_equal_trees, assert_no_digest_mismatch, client
 
 WRITERS = 4
@@ -78,6 +79,27 @@ def test_no_write_is_lost_or_doubled_when_leaders_are_stopped_and_the_stop_is_cl
     ensemble = make_ensemble([servers.implementation()] * 3)
     ensemble.start()
     run_through(ensemble, stop_and_restart)
+
+
+def test_no_write_of_the_java_client_is_lost_or_doubled_when_leaders_are_killed_and_stopped(make_ensemble, tmp_path):
+    ensemble = make_ensemble([servers.implementation()] * 3)
+    ensemble.start()
+    classes = java.compiled(tmp_path / "classes")
+    writers = [JavaWriter(f"java-{n}", ensemble.hosts, classes, tmp_path / f"java-{n}.log") for n in range(2)]
+    try:
+        for number in range(ROUNDS):
+            time.sleep(QUIET_S)
+            leader = ensemble.leader()
+            leader.kill() if number % 2 else leader.stop()
+            ensemble.leader()
+            leader.start()
+        time.sleep(QUIET_S)
+        histories = [writer.finish() for writer in writers]
+    finally:
+        for writer in writers:
+            writer.kill()
+    assert all(h.acknowledged() > 100 for h in histories), [h.acknowledged() for h in histories]
+    check_all(ensemble, histories)
 
 
 def test_no_write_is_lost_when_all_members_are_killed_at_once(make_ensemble):

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zk_operator::crd::{ZkEnsemble, ZkEnsembleSpec, strict};
 use zk_operator::plan::{
-    History, Layout, MemberFacts, MemberId, Membership, Observed, ObservedMember, Plan, Process, Revision, Role,
-    Step, Timestamp, Zxid, plan,
+    History, Layout, MemberFacts, MemberId, Membership, Observed, ObservedMember, Plan, Process, Revision,
+    Role, Step, Timestamp, Zxid, plan,
 };
 
 /// Seconds a tick of the fake lasts.
@@ -148,13 +148,16 @@ impl Fake {
     pub fn done(&self) -> bool {
         let target = Revision::of(&self.ensemble);
         self.wanted().ids().all(|id| {
-            self.members.get(&id).is_some_and(|m| m.state == State::Synced && m.revision == target && m.lag == 0)
+            self.members
+                .get(&id)
+                .is_some_and(|m| m.state == State::Synced && m.revision == target && m.lag == 0)
         })
     }
 
     /// What an adapter would see now.
     pub fn observe(&mut self) -> Observed {
-        let members = self.members.iter().map(|(id, member)| (*id, self.observe_member(*id, member))).collect();
+        let members =
+            self.members.iter().map(|(id, member)| (*id, self.observe_member(*id, member))).collect();
         let layout = Layout::Machine { base_port: 2181, root: "/zoo".to_owned() };
         let mut observed =
             Observed { layout, membership: self.membership.clone(), members, history: self.history.clone() };
@@ -274,8 +277,16 @@ impl Fake {
         if self.leader == Some(id) {
             let others = self.members.iter().filter(|(other, _)| **other != id);
             let outdated: Vec<_> = others.filter(|(_, m)| m.revision != target).map(|(id, _)| id.0).collect();
-            assert!(outdated.is_empty(), "the leader goes last, and {outdated:?} are still to go: {:?}", self.log);
-            assert_eq!(successor.is_some(), membership.voters.len() > 1, "the leader has someone to hand over to");
+            assert!(
+                outdated.is_empty(),
+                "the leader goes last, and {outdated:?} are still to go: {:?}",
+                self.log
+            );
+            assert_eq!(
+                successor.is_some(),
+                membership.voters.len() > 1,
+                "the leader has someone to hand over to"
+            );
         }
         if let State::Dead(_) = member.state {
             self.create(id);
@@ -285,10 +296,19 @@ impl Fake {
             self.down_by_us.insert(id);
         }
         let down = &self.down_by_us;
-        assert!(down.len() <= 1, "at most one member is down because of us, and {down:?} are: {:?}", self.log);
+        assert!(
+            down.len() <= 1,
+            "at most one member is down because of us, and {down:?} are: {:?}",
+            self.log
+        );
         self.members.get_mut(&id).expect("it exists").state = State::Terminating(2);
         if membership.voters.len() > 1 && before >= quorum {
-            assert!(self.synced() >= quorum, "our act left {} synced of {quorum}: {:?}", self.synced(), self.log);
+            assert!(
+                self.synced() >= quorum,
+                "our act left {} synced of {quorum}: {:?}",
+                self.synced(),
+                self.log
+            );
         }
         if self.leader == Some(id) {
             match successor.filter(|_| self.synced() >= quorum) {
@@ -326,7 +346,8 @@ impl Fake {
     }
 
     fn check_leader(&mut self) {
-        let lost = self.leader.is_some_and(|id| self.members.get(&id).is_none_or(|m| m.state != State::Synced));
+        let lost =
+            self.leader.is_some_and(|id| self.members.get(&id).is_none_or(|m| m.state != State::Synced));
         if lost || (self.leader.is_some() && self.synced() < self.wanted().quorum()) {
             self.lose_leader();
         }
@@ -384,7 +405,8 @@ impl Fake {
         let membership = self.wanted();
         let able = |id: &&MemberId| {
             self.members.get(*id).is_some_and(|m| {
-                m.state == State::Looking && self.quality.get(&m.revision).copied().unwrap_or_default() == Quality::Good
+                m.state == State::Looking
+                    && self.quality.get(&m.revision).copied().unwrap_or_default() == Quality::Good
             })
         };
         let candidates: Vec<MemberId> = membership.voters.iter().filter(able).copied().collect();

@@ -13,7 +13,7 @@ mod waiting;
 use std::sync::Arc;
 
 use crate::config::PeerConfig;
-use crate::effect::{Effect, HaltReason, Observation, PersistOp};
+use crate::effect::{Effect, HaltReason, PersistOp};
 use crate::election::{Election, Vote};
 use crate::input::{ClientCommand, ConnId, LinkEvent, LinkId};
 use crate::time::{Instant, Now};
@@ -65,6 +65,7 @@ pub struct Peer {
 impl Peer {
     /// Starts a peer: emits [`PersistOp::Load`] and waits for its answer.
     pub fn new(config: PeerConfig, shared: Arc<Shared>, now: Now, out: &mut dyn Sink) -> Self {
+        shared.watches.lock().set_skip_acl(config.rules.skip_acl);
         let mut peer = Self {
             base: Base::new(config, shared),
             role: RoleState::Loading,
@@ -87,14 +88,7 @@ impl Peer {
         }
         match input {
             Input::Persisted { io, result } => self.persisted(parts, io, result),
-            Input::SnapshotDone { zxid, result } => {
-                self.base.snapshots.in_flight = false;
-                if let Err(error) = result {
-                    // The log is intact: a failed snapshot costs nothing but a longer replay.
-                    let text = format!("snapshot {zxid} failed: {error}");
-                    parts.out.emit(Effect::Observe(Observation::DiskFault(text)));
-                }
-            }
+            Input::SnapshotDone { zxid, result } => self.snapshot_done(parts, zxid, result),
             Input::Client { conn, command } => self.client(parts, conn, command),
             Input::Vote { from, notification } => self.notified(parts, from, &notification),
             Input::Link { link, event } => self.link(parts, link, event),

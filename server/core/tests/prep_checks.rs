@@ -157,11 +157,11 @@ fn a_session_that_is_closing_may_not_write() {
 #[test]
 fn bodies_that_make_no_sense_and_unknown_operations_are_errors_too() {
     let mut leader = leader();
-    let code = |txn: &zk_jute::txn::LoggedTxn| txn.txn.clone();
     let marshalling = Txn::Error { err: n(ErrorCode::MarshallingError) };
     for op in [OpCode::Create, OpCode::Delete, OpCode::Multi, OpCode::SetData, OpCode::CreateSession] {
         let txns = leader.ask_raw(op as i32, Bytes::from_static(b"\x00\x00"));
-        assert_eq!(txns.iter().map(code).collect::<Vec<_>>(), [marshalling.clone()], "{op:?}");
+        assert_eq!(txns.len(), 1);
+        assert_eq!(txns[0].txn, marshalling, "{op:?}");
     }
     for op in [12345, 0, -1, OpCode::Exists as i32] {
         let txns = leader.ask_raw(op, Bytes::from_static(b"\0\0\0\x02/a\0"));

@@ -103,13 +103,13 @@ fn run(seed: u64) -> (usize, usize) {
 #[test]
 fn predicted_digests_hold_for_random_histories() {
     let (mut good, mut bad) = (0, 0);
-    for seed in 0..300 {
+    for seed in 0..100 {
         let (more_good, more_bad) = run(seed);
         good += more_good;
         bad += more_bad;
     }
     // Otherwise the histories would prove nothing.
-    assert!(good > 30_000 && bad > 30_000, "{good} transactions succeeded, {bad} failed");
+    assert!(good > 10_000 && bad > 10_000, "{good} transactions succeeded, {bad} failed");
 }
 
 #[test]

@@ -44,10 +44,10 @@ impl SimDisk {
         self.model().power_cut(tear);
     }
 
-    /// The process that used the disk is gone. True if data that it wrote went with it: what a failed fsync left in the page
-    /// cache is dropped there, as no later fsync would write it.
-    pub fn process_ended(&self) -> bool {
-        self.model().process_ended()
+    /// The process that used the disk is gone. What a failed fsync left in the page cache is evicted with it: no later fsync
+    /// would write it.
+    pub fn process_ended(&self) {
+        self.model().process_ended();
     }
 
     /// Creates a directory and its parents.

@@ -1,1 +1,22 @@
+//! Deterministic simulation of whole ensembles: the same core and store as in production, over a simulated network, disk and clock.
+//!
+//! A seed decides everything ([`options`]); [`run::run`] plays it and reports the first property that did not hold ([`oracle`]);
+//! [`scenario`] plays stories written by hand. Nothing here reads a clock, opens a file or starts a thread while a run is on.
 
+pub mod agenda;
+pub mod client;
+pub mod clock;
+pub mod disk;
+pub mod event;
+pub mod history;
+pub mod net;
+pub mod node;
+pub mod options;
+pub mod oracle;
+pub mod prng;
+pub mod run;
+pub mod storage;
+pub mod trace;
+pub mod wire;
+pub mod workload;
+pub mod world;

@@ -55,8 +55,6 @@ pub struct Node {
     pub boot: u64,
     /// The process stands still until then.
     pub paused_until: Option<Nanos>,
-    /// The machine lost power (or an fsync failed) since the last recovery: unsynced writes may be gone.
-    pub power_lost: bool,
     /// An operator emptied the directory: no `initialize`, no autocreate.
     pub wiped: bool,
     /// How the last process ended, if it ended itself.
@@ -78,7 +76,6 @@ impl Node {
             proc: None,
             boot: 0,
             paused_until: None,
-            power_lost: false,
             wiped: false,
             halted: None,
             disk_slowness: 1,

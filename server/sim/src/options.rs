@@ -80,6 +80,8 @@ pub struct Options {
     /// Small, so that snapshots, DIFF, TRUNC and SNAP all occur within a short run.
     pub snap_count: u64,
     pub commit_log_count: usize,
+    /// Old snapshots and logs are removed after each new snapshot.
+    pub purge: bool,
     pub delays: Delays,
     /// Latency of one disk batch; nanoseconds.
     pub disk_least: Nanos,
@@ -127,6 +129,7 @@ impl Options {
             sync_limit: 5,
             snap_count: *prng.pick(&[6, 12, 30, 100]).unwrap_or(&30),
             commit_log_count: *prng.pick(&[1, 3, 10, 50, 500]).unwrap_or(&10) as usize,
+            purge: prng.chance(700),
             delays: Delays { least, most: least + prng.between(0, 10 * MS) },
             disk_least,
             disk_most: disk_least + prng.between(0, 20 * MS),

@@ -34,28 +34,38 @@ pub enum Running {
 
 /// A periodic snapshot in the making.
 pub struct Snapshotting {
-    pub image: DataTree,
-    pub writer: SnapshotWriter<SimDisk>,
+    pub image: Box<DataTree>,
+    pub writer: Result<SnapshotWriter<SimDisk>, DiskError>,
     /// Written out, waiting for the storage to be idle to get its name.
     pub written: Option<Result<PendingSnapshot, DiskError>>,
+}
+
+/// Something for the storage thread to do.
+#[derive(Debug)]
+pub enum Job {
+    Op(IoId, PersistOp),
+    /// Begin a periodic snapshot, which then goes on beside the stream.
+    Snapshot(Box<DataTree>),
 }
 
 /// Queue and store of one process.
 pub struct Storage {
     pub store: Store<SimDisk>,
     /// Bound: what the core lets be outstanding.
-    pub queue: VecDeque<(IoId, PersistOp)>,
+    queue: VecDeque<Job>,
     pub running: Option<Running>,
     /// An operation failed: nothing but a `Load` is carried out.
     broken: bool,
     /// A scenario stops the disk.
     pub held: bool,
     pub snapshot: Option<Snapshotting>,
+    /// Old files are removed after each snapshot.
+    purge: bool,
 }
 
 impl Storage {
     /// The storage of a new process.
-    pub fn open(disk: &SimDisk, autocreate: bool) -> Self {
+    pub fn open(disk: &SimDisk, autocreate: bool, purge: bool) -> Self {
         let config = StoreConfig { prealloc_bytes: 4096, autocreate, reserve_bytes: 512, ..StoreConfig::new(DATA_DIR) };
         Self {
             store: Store::open(disk.clone(), config),
@@ -64,6 +74,7 @@ impl Storage {
             broken: false,
             held: false,
             snapshot: None,
+            purge,
         }
     }
 
@@ -73,7 +84,30 @@ impl Storage {
             return;
         }
         self.broken = false;
-        self.queue.push_back((io, op));
+        self.queue.push_back(Job::Op(io, op));
+    }
+
+    /// Adds a periodic snapshot behind the operations before it.
+    pub fn push_snapshot(&mut self, image: Box<DataTree>) {
+        self.queue.push_back(Job::Snapshot(image));
+    }
+
+    /// Operations that wait or are being carried out.
+    pub fn depth(&self) -> usize {
+        self.queue.len() + usize::from(self.running.is_some())
+    }
+
+    /// Takes a snapshot that is next in the queue; true if there was one.
+    pub fn begin_snapshot(&mut self) -> bool {
+        if self.held || self.running.is_some() {
+            return false;
+        }
+        let Some(Job::Snapshot(image)) = self.queue.pop_front_if(|job| matches!(job, Job::Snapshot(_))) else {
+            return false;
+        };
+        let writer = self.store.begin_snapshot().map_err(|error| disk_error(&error));
+        self.snapshot = Some(Snapshotting { image, writer, written: None });
+        true
     }
 
     /// Takes the next batch of at most `batch_max` appends, or one other operation. Returns true if there is one.
@@ -81,7 +115,7 @@ impl Storage {
         if self.held || self.running.is_some() {
             return false;
         }
-        let Some((io, op)) = self.queue.pop_front() else { return false };
+        let Some(Job::Op(io, op)) = self.queue.pop_front_if(|job| matches!(job, Job::Op(..))) else { return false };
         self.running = Some(match op {
             PersistOp::Append { zxid, bytes } => self.begin_appends(io, Entry::new(zxid, &bytes), batch_max),
             other => Running::One(io, other),
@@ -98,8 +132,8 @@ impl Storage {
                 return Running::Appends { entries, failed: Some((io, disk_error(&error))) };
             }
             entries.push((io, entry));
-            let more = entries.len() < batch_max && matches!(self.queue.front(), Some((_, PersistOp::Append { .. })));
-            if more && let Some((io, PersistOp::Append { zxid, bytes })) = self.queue.pop_front() {
+            let more = |job: &mut Job| matches!(job, Job::Op(_, PersistOp::Append { .. })) && entries.len() < batch_max;
+            if let Some(Job::Op(io, PersistOp::Append { zxid, bytes })) = self.queue.pop_front_if(more) {
                 next = Some((io, Entry::new(zxid, &bytes)));
             }
         }
@@ -122,7 +156,7 @@ impl Storage {
             PersistOp::WriteAcceptedEpoch(epoch) => self.store.write_accepted_epoch(*epoch),
             PersistOp::WriteCurrentEpoch(epoch) => self.store.write_current_epoch(*epoch),
             PersistOp::Truncate { zxid } => self.store.truncate(*zxid),
-            PersistOp::InstallSnapshot { image } => self.store.install_snapshot(image, image.last_processed()),
+            PersistOp::InstallSnapshot { image } => self.store.install_snapshot(&**image, image.last_processed()),
             PersistOp::RollLog => self.store.roll(),
             PersistOp::WriteCleanMarker { zxid } => self.store.write_clean_marker(*zxid),
         };
@@ -151,17 +185,14 @@ impl Storage {
         })))
     }
 
-    /// A periodic snapshot begins.
-    pub fn begin_snapshot(&mut self, image: DataTree) {
-        let writer = self.store.begin_snapshot();
-        self.snapshot = Some(Snapshotting { image, writer, written: None });
-    }
-
     /// Writes the snapshot out under a temporary name.
     pub fn write_snapshot(&mut self) {
-        if let Some(snapshot) = &mut self.snapshot {
-            let zxid = snapshot.image.last_processed();
-            snapshot.written = Some(snapshot.writer.write(&snapshot.image, zxid).map_err(|error| disk_error(&error)));
+        if let Some(Snapshotting { image, writer, written }) = &mut self.snapshot {
+            let zxid = image.last_processed();
+            *written = Some(match writer {
+                Ok(writer) => writer.write(&**image, zxid).map_err(|error| disk_error(&error)),
+                Err(error) => Err(error.clone()),
+            });
         }
     }
 
@@ -175,13 +206,22 @@ impl Storage {
         let result = snapshot.written?.and_then(|pending| {
             self.store.publish_snapshot(pending).map(drop).map_err(|error| disk_error(&error))
         });
+        if self.purge && result.is_ok() {
+            // A purge that fails costs space only; the next one goes on.
+            drop(self.store.purge(zk_store::MIN_RETAIN));
+        }
         Some((zxid, result))
     }
 
+    /// What follows is dropped up to the next Load, which starts anew.
     fn fail(&mut self) {
-        // What follows is dropped up to the next Load, which starts anew.
-        let load = self.queue.iter().position(|(_, op)| matches!(op, PersistOp::Load));
-        self.queue.drain(..load.unwrap_or(self.queue.len()));
+        let load = self.queue.iter().position(|job| matches!(job, Job::Op(_, PersistOp::Load)));
+        let dropped = load.unwrap_or(self.queue.len());
+        let mut at = 0;
+        self.queue.retain(|job| {
+            at += 1;
+            at > dropped || matches!(job, Job::Snapshot(_))
+        });
         self.broken = load.is_none();
     }
 }

@@ -35,7 +35,10 @@ impl Workload {
             0..25 => self.create(path, 0),
             25..45 => self.set(path),
             45..53 => Request::Delete { path, version: self.version() },
-            53..60 => self.create(format!("/e{client}-{}", self.prng.below(3)).into(), EPHEMERAL),
+            53..60 => {
+                let number = self.prng.below(3);
+                self.create(format!("/e{client}-{number}").into(), EPHEMERAL)
+            }
             60..64 => self.create("/seq-".into(), PERSISTENT_SEQUENTIAL),
             64..67 => self.create("/es-".into(), EPHEMERAL_SEQUENTIAL),
             67..75 => self.multi(),

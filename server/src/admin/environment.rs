@@ -1,7 +1,7 @@
 //! `envi`: upstream's list of the surroundings, with `<NA>` where it speaks of Java.
 
 /// Key and value, in upstream's order.
-pub fn environment() -> Vec<(&'static str, String)> {
+pub(super) fn environment() -> Vec<(&'static str, String)> {
     let na = || "<NA>".to_owned();
     let uname = rustix::system::uname();
     let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();

@@ -1,34 +1,27 @@
-//! HTTP for operators: `/commands`, `/metrics`.
+//! HTTP for operators: `/commands` (upstream `JettyAdminServer`), `/metrics`.
+//!
+//! Everything here is read-only but the resets of counters, as upstream's commands without authentication are.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::task::spawn_blocking;
 use tracing::error;
 
-use super::{Admin, commands, monitor};
+use super::commands::{self, Arguments};
+use super::{Admin, exposition};
 
 /// Serves the admin port for ever.
 pub async fn serve_admin(listener: TcpListener, admin: Arc<Admin>) {
-    let url = admin.config.admin.command_url.trim_end_matches('/').to_owned();
-    let page = url.clone();
-    let links = move || async move {
-        let lines: Vec<String> =
-            commands::names().map(|name| format!("<a href=\"{page}/{name}\">{name}</a>\n<br/>\n")).collect();
-        Html(lines.concat())
-    };
-    let router = Router::new()
-        .route(&url, get(links.clone()))
-        .route(&format!("{url}/"), get(links))
-        .route(&format!("{url}/{{name}}"), get(command))
-        .route("/metrics", get(metrics))
-        .with_state(admin);
-    serve(listener, router, "admin port").await;
+    let router = commands_router(&admin.config.admin.command_url).route("/metrics", get(metrics));
+    serve(listener, router.with_state(admin), "admin port").await;
 }
 
 /// Serves the port of `metricsProvider.httpPort` for ever.
@@ -43,18 +36,43 @@ async fn serve(listener: TcpListener, router: Router, what: &str) {
     }
 }
 
+/// The page of links and the commands, below `admin.commandURL`.
+fn commands_router(url: &str) -> Router<Arc<Admin>> {
+    let url = format!("/{}", url.trim_matches('/'));
+    let url = url.trim_end_matches('/');
+    let link = |name: &str| format!("<a href=\"{url}/{name}\">{name}</a>\n<br/>\n");
+    let page: String = commands::names().into_iter().map(link).collect();
+    let links = move || async move { Html(page) };
+    let router = Router::new()
+        .route(&format!("{url}/"), get(links.clone()))
+        .route(&format!("{url}/{{name}}"), get(command).post(command));
+    if url.is_empty() { router } else { router.route(url, get(links)) }
+}
+
 async fn command(
     State(admin): State<Arc<Admin>>,
     Path(name): Path<String>,
-    Query(arguments): Query<BTreeMap<String, String>>,
+    Query(arguments): Query<Arguments>,
 ) -> impl IntoResponse {
-    let answer = commands::run(&admin, &name, &arguments).await;
-    // Indented, as upstream's is, so that it can be read in a terminal.
-    let text = serde_json::to_string_pretty(&answer).unwrap_or_else(|_| "{}".to_owned());
-    ([(CONTENT_TYPE, "application/json")], text)
+    let facts = admin.facts().await;
+    // Off the workers that serve clients: a disk that hangs must not take them along.
+    let answer = spawn_blocking(move || commands::run(&admin, &facts, &name, &arguments)).await;
+    let (status, value) = answer.unwrap_or_else(|failure| {
+        error!("admin port: {failure}");
+        (StatusCode::INTERNAL_SERVER_ERROR, json!({ "command": null, "error": failure.to_string() }))
+    });
+    (status, [(CONTENT_TYPE, "application/json")], pretty(&value))
+}
+
+/// Indented, as upstream's is, so that it can be read in a terminal.
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value)
+        .unwrap_or_else(|failure| json!({ "error": failure.to_string() }).to_string())
 }
 
 async fn metrics(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
     let facts = admin.facts().await;
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], monitor::prometheus(&admin, &facts))
+    let text = spawn_blocking(move || exposition::prometheus(&admin, &facts)).await;
+    let status = if text.is_ok() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    (status, [(CONTENT_TYPE, exposition::CONTENT_TYPE)], text.unwrap_or_default())
 }

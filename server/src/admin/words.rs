@@ -6,7 +6,7 @@ use zk_core::client::is_four_letter_word;
 use zk_core::facts::{Facts, Role};
 
 use super::environment::environment;
-use super::{Admin, FULL_VERSION, NOT_SERVING, dir_size, java_double, monitor};
+use super::{Admin, FULL_VERSION, NOT_SERVING, dir_size, java_double, monitor, trace_mask};
 use crate::net::connections::ConnView;
 
 /// What telnet sends when it closes; answered by closing, not by a log line about a malformed frame.
@@ -37,13 +37,16 @@ pub async fn answer(admin: &Admin, word: &'static str, mask: i64) -> String {
     }
     match word {
         "ruok" => return "imok".to_owned(),
-        "gtmk" => return "306".to_owned(),
-        "stmk" => return mask.to_string(),
+        "gtmk" => return trace_mask::get().to_string(),
+        "stmk" => {
+            trace_mask::set(mask);
+            return mask.to_string();
+        }
         "envi" => return envi(),
         _ => {}
     }
     let facts = admin.facts().await;
-    if !admin.shared.is_serving() {
+    if !facts.serving {
         return match word {
             "isro" => "null".to_owned(),
             "hash" => NOT_SERVING.to_owned(),
@@ -73,7 +76,7 @@ fn run(admin: &Admin, word: &str, facts: &Facts, out: &mut String) -> std::fmt::
             writeln!(out, "datadir_size: {}", dir_size(&admin.snap_dir()))?;
             writeln!(out, "logdir_size: {}", dir_size(&admin.log_dir()))
         }
-        "dump" => dump(admin, out),
+        "dump" => dump(admin, facts, out),
         "hash" => {
             for (zxid, digest) in admin.shared.tree.read().digest_log().iter() {
                 writeln!(out, "{:x}: {digest}", zxid.0)?;
@@ -108,7 +111,11 @@ fn envi() -> String {
 
 fn conf(admin: &Admin, out: &mut String) -> std::fmt::Result {
     let config = &admin.config;
-    writeln!(out, "clientPort={}", config.client.address.as_ref().map_or(-1, |address| i32::from(address.port)))?;
+    writeln!(
+        out,
+        "clientPort={}",
+        config.client.address.as_ref().map_or(-1, |address| i32::from(address.port))
+    )?;
     writeln!(out, "secureClientPort=-1")?;
     writeln!(out, "dataDir={}", admin.snap_dir().display())?;
     writeln!(out, "dataDirSize={}", dir_size(&admin.snap_dir()))?;
@@ -157,12 +164,22 @@ fn connection(conn: &ConnView, brief: bool, out: &mut String) -> std::fmt::Resul
     write!(out, ")")
 }
 
-fn dump(admin: &Admin, out: &mut String) -> std::fmt::Result {
+/// When sessions expire is known to the core alone. A learner lists what upstream's learners list; a leader, which
+/// upstream groups by expiry, lists the same below its own heading.
+fn dump(admin: &Admin, facts: &Facts, out: &mut String) -> std::fmt::Result {
     let tree = admin.shared.tree.read();
     writeln!(out, "SessionTracker dump:")?;
-    writeln!(out, "Session Sets (0)/({}):", tree.sessions().len())?;
-    for (session, timeout) in tree.sessions() {
-        writeln!(out, "\t0x{:x}\t{timeout}ms", session.0)?;
+    let count = tree.sessions().len();
+    match facts.role {
+        Role::Following | Role::Observing => writeln!(out, "Global Sessions({count}):")?,
+        Role::Leading | Role::Standalone | Role::Loading | Role::Looking | Role::Draining | Role::Halted => {
+            writeln!(out, "Session Sets (0)/({count}):")?;
+        }
+    }
+    let mut sessions: Vec<_> = tree.sessions().collect();
+    sessions.sort_unstable();
+    for (session, timeout) in sessions {
+        writeln!(out, "0x{:x}\t{timeout}ms", session.0)?;
     }
     writeln!(out, "ephemeral nodes dump:")?;
     writeln!(out, "Sessions with Ephemerals ({}):", tree.ephemerals().count())?;
@@ -184,32 +201,13 @@ fn dump(admin: &Admin, out: &mut String) -> std::fmt::Result {
 }
 
 fn mntr(admin: &Admin, facts: &Facts, out: &mut String) -> std::fmt::Result {
-    writeln!(out, "zk_version\t{FULL_VERSION}")?;
-    writeln!(out, "zk_server_state\t{}", admin.server_state(facts))?;
-    if let Some(peer_state) = peer_state(facts) {
-        writeln!(out, "zk_peer_state\t{peer_state}")?;
-    }
-    if facts.role == Role::Observing {
-        writeln!(out, "zk_observer_master_id\t{}", facts.leader.map_or(-1, |id| id.0))?;
+    for (name, value) in monitor::texts(admin, facts) {
+        writeln!(out, "zk_{name}\t{}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))?;
     }
     for (name, value) in monitor::all(admin, facts) {
         writeln!(out, "zk_{name}\t{}", value.text())?;
     }
     Ok(())
-}
-
-/// Upstream's `getDetailedPeerState`; absent for a standalone server.
-pub fn peer_state(facts: &Facts) -> Option<&'static str> {
-    Some(match (facts.role, facts.serving) {
-        (Role::Leading, true) => "leading - broadcast",
-        (Role::Leading, false) => "leading - synchronization",
-        (Role::Following, true) => "following - broadcast",
-        (Role::Following, false) => "following - synchronization",
-        (Role::Observing, true) => "observing - broadcast",
-        (Role::Observing, false) => "observing - synchronization",
-        (Role::Looking | Role::Loading, _) => "looking",
-        (Role::Standalone | Role::Draining | Role::Halted, _) => return None,
-    })
 }
 
 fn stat(admin: &Admin, facts: &Facts, with_clients: bool, out: &mut String) -> std::fmt::Result {
@@ -233,7 +231,8 @@ fn stat(admin: &Admin, facts: &Facts, with_clients: bool, out: &mut String) -> s
     writeln!(out, "Mode: {}", admin.server_state(facts))?;
     writeln!(out, "Node count: {}", tree.node_count())?;
     if facts.role == Role::Leading {
-        writeln!(out, "Proposal sizes last/min/max: -1/-1/-1")?;
+        let (last, min, max) = admin.metrics.proposal_size.get();
+        writeln!(out, "Proposal sizes last/min/max: {last}/{min}/{max}")?;
     }
     Ok(())
 }

@@ -32,7 +32,12 @@ impl Sources {
     /// The sources of this process.
     pub fn from_env(file: Option<PathBuf>, defines: Vec<String>) -> Self {
         let flags = ["JVMFLAGS", "SERVER_JVMFLAGS"].iter().filter_map(|name| std::env::var(name).ok());
-        Self { file, defines, env_properties: std::env::var("ZK_JAVA_PROPS").ok(), env_flags: flags.collect() }
+        Self {
+            file,
+            defines,
+            env_properties: std::env::var("ZK_JAVA_PROPS").ok(),
+            env_flags: flags.collect(),
+        }
     }
 
     fn properties_outside_the_file(&self) -> Vec<Property> {
@@ -68,7 +73,8 @@ pub struct Loaded {
 
 /// Reads and checks everything. All faults are returned at once, each with its place.
 pub fn load(sources: &Sources) -> Result<Loaded, Vec<Diagnostic>> {
-    let name = sources.file.as_ref().map_or_else(|| "configuration".to_owned(), |file| file.display().to_string());
+    let name =
+        sources.file.as_ref().map_or_else(|| "configuration".to_owned(), |file| file.display().to_string());
     let main = Origin::whole(&name);
     let mut all = sources.properties_outside_the_file();
     let initial_text = match &sources.file {
@@ -131,7 +137,10 @@ fn build(settings: &mut Settings, file: Option<PathBuf>, initial_text: String) -
 
 fn read_storage(settings: &mut Settings) -> Option<StorageConfig> {
     let Some(data_dir) = settings.text("dataDir").map(PathBuf::from) else {
-        settings.error(settings.place("dataDir"), "dataDir is not set: a directory for snapshots and myid".to_owned());
+        settings.error(
+            settings.place("dataDir"),
+            "dataDir is not set: a directory for snapshots and myid".to_owned(),
+        );
         return None;
     };
     let snap_retain_count = settings.number("autopurge.snapRetainCount", 3, 0..=i64::from(i32::MAX));
@@ -147,7 +156,8 @@ fn read_storage(settings: &mut Settings) -> Option<StorageConfig> {
         settings.warn(settings.place("forceSync"), text);
     }
     let max_buffer = read_max_buffer(settings);
-    let extra = settings.number("jute.maxbuffer.extrasize", i64_of(max_buffer.max(1024)), 0..=i64::from(i32::MAX));
+    let extra =
+        settings.number("jute.maxbuffer.extrasize", i64_of(max_buffer.max(1024)), 0..=i64::from(i32::MAX));
     Some(StorageConfig {
         data_log_dir: settings.text("dataLogDir").map_or_else(|| data_dir.clone(), PathBuf::from),
         data_dir,
@@ -173,10 +183,13 @@ fn read_max_buffer(settings: &mut Settings) -> usize {
 
 /// Members from the dynamic file, if there is one, else from the main file.
 fn read_members(settings: &mut Settings) -> Option<Ensemble> {
-    let Some(pointer) = settings.raw("dynamicConfigFile").cloned() else { return Ensemble::read(settings, 0) };
+    let Some(pointer) = settings.raw("dynamicConfigFile").cloned() else {
+        return Ensemble::read(settings, 0);
+    };
     for family in ["server.", "group.", "weight."] {
         for (_, property) in settings.family(family) {
-            let text = format!("{} must be in the dynamic configuration file {}", property.key, pointer.value);
+            let text =
+                format!("{} must be in the dynamic configuration file {}", property.key, pointer.value);
             settings.error(property.origin, text);
         }
     }
@@ -191,7 +204,8 @@ fn read_members(settings: &mut Settings) -> Option<Ensemble> {
     let mut all = dynamic_properties(settings, &pointer.value, &text);
     all.extend(settings.raw("multiAddress.enabled").cloned());
     let mut dynamic = Settings::new(Origin::whole(&pointer.value), all);
-    let version = pointer.value.rsplit_once(".dynamic.").and_then(|(_, hex)| i64::from_str_radix(hex, 16).ok());
+    let version =
+        pointer.value.rsplit_once(".dynamic.").and_then(|(_, hex)| i64::from_str_radix(hex, 16).ok());
     let members = Ensemble::read(&mut dynamic, version.unwrap_or(0));
     settings.errors.append(&mut dynamic.errors);
     settings.warnings.append(&mut dynamic.warnings);
@@ -217,7 +231,10 @@ fn is_distributed(settings: &mut Settings, members: Option<&Ensemble>, standalon
         settings.error(place.clone(), "standaloneEnabled=false needs at least one participant".to_owned());
     }
     if voters < 2 && standalone_enabled && observers > 0 {
-        settings.error(place.clone(), "observers need more than one participant, or standaloneEnabled=false".to_owned());
+        settings.error(
+            place.clone(),
+            "observers need more than one participant, or standaloneEnabled=false".to_owned(),
+        );
     }
     let distributed = voters > 1 || (voters == 1 && !standalone_enabled);
     if voters == 1 && standalone_enabled {
@@ -248,11 +265,13 @@ fn read_my_id(settings: &mut Settings, data_dir: &Path, distributed: bool) -> Se
 fn check_membership(settings: &mut Settings, ensemble: &Ensemble, my_id: ServerId) {
     let Some(mine) = ensemble.servers.get(&my_id) else {
         let known: Vec<String> = ensemble.servers.keys().map(|id| format!("server.{id}")).collect();
-        let text = format!("there is no server.{my_id}, and myid says {my_id}: there are {}", known.join(", "));
+        let text =
+            format!("there is no server.{my_id}, and myid says {my_id}: there are {}", known.join(", "));
         settings.error(settings.place("server.1"), text);
         return;
     };
-    let declared = settings.choice("peerType", None, &[("participant", Some(true)), ("observer", Some(false))]);
+    let declared =
+        settings.choice("peerType", None, &[("participant", Some(true)), ("observer", Some(false))]);
     if let Some(voter) = declared
         && voter != mine.voter
     {
@@ -273,10 +292,9 @@ fn read_client(
         let text = "clientPortAddress is set but clientPort is not: 1 to 65535".to_owned();
         settings.error(settings.place("clientPortAddress"), text);
     }
-    let file = port.and_then(|port| u16::try_from(port).ok()).map(|port| HostPort {
-        host: host.unwrap_or_else(|| "0.0.0.0".to_owned()),
-        port,
-    });
+    let file = port
+        .and_then(|port| u16::try_from(port).ok())
+        .map(|port| HostPort { host: host.unwrap_or_else(|| "0.0.0.0".to_owned()), port });
     let line = members.and_then(|ensemble| ensemble.servers.get(&my_id)).and_then(|line| line.client.clone());
     if let (Some(file), Some(line)) = (&file, &line)
         && (file.port != line.port || (!file.is_wildcard() && file != line))
@@ -286,7 +304,8 @@ fn read_client(
     }
     let address = line.or(file);
     if address.is_none() {
-        settings.warn(settings.place("clientPort"), "clientPort is not set: no clients can connect".to_owned());
+        settings
+            .warn(settings.place("clientPort"), "clientPort is not set: no clients can connect".to_owned());
     }
     let tick = i64::try_from(tick_ms).unwrap_or(i64::MAX);
     let timeouts = -1..=i64::from(i32::MAX);
@@ -364,8 +383,12 @@ fn read_peer(
         commit_log_count: size_of(commit_log_count.max(500)),
         snap_count: settings.number("snapCount", 100_000, 1..=i64::from(i32::MAX)).unsigned_abs().max(2),
         snap_size_limit: if snap_kib > 0 { snap_kib.unsigned_abs() * 1024 } else { u64::MAX },
-        election_min_ms: settings.number("fastleader.minNotificationInterval", 200, 1..=3_600_000).unsigned_abs(),
-        election_max_ms: settings.number("fastleader.maxNotificationInterval", 60_000, 1..=3_600_000).unsigned_abs(),
+        election_min_ms: settings
+            .number("fastleader.minNotificationInterval", 200, 1..=3_600_000)
+            .unsigned_abs(),
+        election_max_ms: settings
+            .number("fastleader.maxNotificationInterval", 60_000, 1..=3_600_000)
+            .unsigned_abs(),
         election_finalize_ms: 200,
         observer_master: settings.number("observerMasterPort", 0, 0..=65_535) > 0,
         seed: rand_seed(my_id),
@@ -390,9 +413,15 @@ fn read_rules(settings: &mut Settings, client: &ClientPortConfig) -> Rules {
         close_session_txn: settings.flag("closeSessionTxn.enabled", true),
         super_digest: settings.text("DigestAuthenticationProvider.superDigest").map(Into::into),
         max_buffer: client.max_buffer,
-        container_check_ms: settings.number("znode.container.checkIntervalMs", 60_000, 1..=86_400_000).unsigned_abs(),
-        container_max_per_minute: settings.number("znode.container.maxPerMinute", 10_000, 1..=60_000_000).unsigned_abs(),
-        container_max_never_used_ms: settings.number("znode.container.maxNeverUsedIntervalMs", 0, millis).unsigned_abs(),
+        container_check_ms: settings
+            .number("znode.container.checkIntervalMs", 60_000, 1..=86_400_000)
+            .unsigned_abs(),
+        container_max_per_minute: settings
+            .number("znode.container.maxPerMinute", 10_000, 1..=60_000_000)
+            .unsigned_abs(),
+        container_max_never_used_ms: settings
+            .number("znode.container.maxNeverUsedIntervalMs", 0, millis)
+            .unsigned_abs(),
     }
 }
 
@@ -412,7 +441,9 @@ fn read_metrics(settings: &mut Settings) -> Option<MetricsConfig> {
     let class = settings.text("metricsProvider.className")?;
     if !class.ends_with(".PrometheusMetricsProvider") {
         if !class.ends_with(".DefaultMetricsProvider") && !class.ends_with(".NullMetricsProvider") {
-            let text = format!("metricsProvider.className: {class} is not built in: ...PrometheusMetricsProvider is");
+            let text = format!(
+                "metricsProvider.className: {class} is not built in: ...PrometheusMetricsProvider is"
+            );
             settings.error(settings.place("metricsProvider.className"), text);
         }
         return None;
@@ -436,5 +467,8 @@ pub fn without_secrets(properties: &BTreeMap<String, String>) -> BTreeMap<String
         let key = key.to_ascii_lowercase();
         key.contains("password") || key.contains("digest") && key.contains("super")
     };
-    properties.iter().map(|(k, v)| (k.clone(), if secret(k) { "********".to_owned() } else { v.clone() })).collect()
+    properties
+        .iter()
+        .map(|(k, v)| (k.clone(), if secret(k) { "********".to_owned() } else { v.clone() }))
+        .collect()
 }

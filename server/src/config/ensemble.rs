@@ -123,7 +123,8 @@ impl Ensemble {
                 }
                 if let Some(other) = seen.insert(address, *id) {
                     let place = settings.place(&format!("server.{id}"));
-                    settings.error(place, format!("server.{id}: {address} is already used by server.{other}"));
+                    settings
+                        .error(place, format!("server.{id}: {address} is already used by server.{other}"));
                 }
             }
         }

@@ -190,8 +190,13 @@ const PROTECTION: &[(&str, &str)] = &[
 ];
 
 /// Families of [`Treatment::TlsDetail`].
-const TLS_PREFIXES: &[&str] =
-    &["ssl.", "client.certReload", "sslQuorumReloadCertFiles", "X509AuthenticationProvider.", "metricsProvider.ssl."];
+const TLS_PREFIXES: &[&str] = &[
+    "ssl.",
+    "client.certReload",
+    "sslQuorumReloadCertFiles",
+    "X509AuthenticationProvider.",
+    "metricsProvider.ssl.",
+];
 
 /// What is done with `key` (without the prefix `zookeeper.`), or `None` if upstream 3.9 does not know it either.
 pub fn treatment(key: &str) -> Option<Treatment> {

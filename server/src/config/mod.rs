@@ -17,5 +17,7 @@ mod tests;
 pub use build::{Loaded, Sources, load, without_secrets};
 pub use ensemble::Ensemble;
 pub use server_line::{HostPort, ServerLine};
-pub use settings::{AdminConfig, ClientPortConfig, Config, MetricsConfig, NetConfig, StorageConfig, WordList};
+pub use settings::{
+    AdminConfig, ClientPortConfig, Config, MetricsConfig, NetConfig, StorageConfig, WordList,
+};
 pub use source::Diagnostic;

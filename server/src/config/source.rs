@@ -67,11 +67,16 @@ impl Settings {
                 }
                 Some(Treatment::Protection { .. }) if is_builtin_provider(&key, &value) => {}
                 Some(Treatment::Protection { harmless }) if !value.eq_ignore_ascii_case(harmless) => {
-                    let text = format!("{key}={value} asks for protection this server does not implement yet; remove it to run without");
+                    let text = format!(
+                        "{key}={value} asks for protection this server does not implement yet; remove it to run without"
+                    );
                     self.error(origin, text);
                 }
                 Some(Treatment::TlsDetail) if !tls => {
-                    self.warn(origin, format!("{key} has no effect: neither sslQuorum nor secureClientPort is set"));
+                    self.warn(
+                        origin,
+                        format!("{key} has no effect: neither sslQuorum nor secureClientPort is set"),
+                    );
                 }
                 Some(
                     Treatment::Used
@@ -85,7 +90,8 @@ impl Settings {
     }
 
     fn asks_for_tls(&self) -> bool {
-        let set = |key: &str| self.raw(key).is_some_and(|property| !property.value.eq_ignore_ascii_case("false"));
+        let set =
+            |key: &str| self.raw(key).is_some_and(|property| !property.value.eq_ignore_ascii_case("false"));
         set("sslQuorum") || set("secureClientPort")
     }
 
@@ -106,7 +112,8 @@ impl Settings {
 
     /// Properties whose key starts with `prefix`, with the rest of their key.
     pub fn family(&self, prefix: &str) -> Vec<(String, Property)> {
-        let with = self.values.values().filter_map(|p| Some((p.key.strip_prefix(prefix)?.to_owned(), p.clone())));
+        let with =
+            self.values.values().filter_map(|p| Some((p.key.strip_prefix(prefix)?.to_owned(), p.clone())));
         with.collect()
     }
 

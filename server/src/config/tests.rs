@@ -44,7 +44,8 @@ const THREE: &str = "tickTime=2000\ninitLimit=10\nsyncLimit=5\nclientPort=2181\n
 #[test]
 fn properties_follow_java_in_comments_separators_escapes_and_continuations() {
     let text = "# comment\n! also\n\na=1\nb : 2\nc 3\n  d\\ e = x\\ty \nlong=one,\\\n   two\nunicode=\\u0041\nlast\n";
-    let found: Vec<_> = properties::parse("f", text).into_iter().map(|p| (p.key, p.value, p.origin.line)).collect();
+    let found: Vec<_> =
+        properties::parse("f", text).into_iter().map(|p| (p.key, p.value, p.origin.line)).collect();
     let expected = [
         ("a", "1", 4),
         ("b", "2", 5),
@@ -54,7 +55,8 @@ fn properties_follow_java_in_comments_separators_escapes_and_continuations() {
         ("unicode", "A", 10),
         ("last", "", 11),
     ];
-    let expected: Vec<_> = expected.iter().map(|(k, v, line)| ((*k).to_owned(), (*v).to_owned(), *line)).collect();
+    let expected: Vec<_> =
+        expected.iter().map(|(k, v, line)| ((*k).to_owned(), (*v).to_owned(), *line)).collect();
     assert_eq!(found, expected);
 }
 
@@ -124,7 +126,10 @@ fn a_missing_required_key_names_the_file() {
 fn an_unknown_key_is_a_warning_with_its_line() {
     let loaded = Files::new().load("tickTime=2000\nclientPort=2181\nsnapcount=5").expect("valid");
     let warnings: Vec<_> = loaded.warnings.iter().map(ToString::to_string).collect();
-    assert!(warnings.iter().any(|w| w.ends_with("zoo.cfg:3: unknown key snapcount: it has no effect")), "{warnings:?}");
+    assert!(
+        warnings.iter().any(|w| w.ends_with("zoo.cfg:3: unknown key snapcount: it has no effect")),
+        "{warnings:?}"
+    );
 }
 
 #[test]
@@ -142,7 +147,12 @@ fn a_server_without_myid_or_absent_from_the_list_is_refused() {
 
 #[test]
 fn whatever_asks_for_tls_or_sasl_refuses_to_start() {
-    for line in ["sslQuorum=true", "secureClientPort=2281", "quorum.auth.enableSasl=true", "enforce.auth.enabled=true"] {
+    for line in [
+        "sslQuorum=true",
+        "secureClientPort=2281",
+        "quorum.auth.enableSasl=true",
+        "enforce.auth.enabled=true",
+    ] {
         let errors = Files::new().errors(&format!("tickTime=2000\nclientPort=2181\n{line}"));
         assert!(errors[0].contains(line) && errors[0].starts_with("zoo.cfg:3"), "{errors:?}");
     }
@@ -154,7 +164,8 @@ fn whatever_asks_for_tls_or_sasl_refuses_to_start() {
 #[test]
 fn defines_and_environment_are_read_and_the_file_wins() {
     let files = Files::new();
-    let file = files.write("zoo.cfg", &format!("tickTime=2000\nsnapCount=7\ndataDir={}", files.dir.path().display()));
+    let file = files
+        .write("zoo.cfg", &format!("tickTime=2000\nsnapCount=7\ndataDir={}", files.dir.path().display()));
     let sources = Sources {
         file: Some(file),
         defines: vec!["zookeeper.snapCount=9".to_owned(), "jute.maxbuffer=4096".to_owned()],
@@ -172,7 +183,8 @@ fn defines_and_environment_are_read_and_the_file_wins() {
 fn a_dynamic_file_gives_the_members_and_its_name_the_version() {
     let files = Files::new();
     files.write("myid", "1");
-    let dynamic = files.write("zoo.cfg.dynamic.100000002", "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;[::1]:2182");
+    let dynamic = files
+        .write("zoo.cfg.dynamic.100000002", "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;[::1]:2182");
     let base = format!("tickTime=2000\ninitLimit=5\nsyncLimit=2\ndynamicConfigFile={}", dynamic.display());
     let config = files.config(&base);
     let membership = config.peer.membership.expect("distributed");
@@ -206,7 +218,18 @@ fn server_lines_are_read_in_every_form_and_written_canonically() {
         assert_eq!(line.to_string(), canonical);
         assert_eq!(ServerLine::parse(canonical, true).expect(canonical).to_string(), canonical);
     }
-    for bad in ["h", "h:1", "h:1:1", "h:0:2", "h:1:2:king", "h:1:2:3:4", "::1:1:2", "h:1:2;x:y", ":1:2", "a:1:2:observer|b:1:2:participant"] {
+    for bad in [
+        "h",
+        "h:1",
+        "h:1:1",
+        "h:0:2",
+        "h:1:2:king",
+        "h:1:2:3:4",
+        "::1:1:2",
+        "h:1:2;x:y",
+        ":1:2",
+        "a:1:2:observer|b:1:2:participant",
+    ] {
         assert!(ServerLine::parse(bad, true).is_err(), "{bad} must be refused");
     }
     assert!(ServerLine::parse("a:1:2|b:1:2", false).is_err());

@@ -4,11 +4,12 @@
 
 mod summary;
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use zk_core::effect::Observation;
+use zk_jute::Zxid;
 
 pub use summary::Summary;
 
@@ -106,6 +107,14 @@ pub struct Metrics {
     pub connection_drops: Counter,
     pub bytes_received: Counter,
     pub response_bytes: Counter,
+    pub proposal_count: Counter,
+    pub learner_proposals: Counter,
+    pub learner_commits: Counter,
+    /// Sizes of proposals while leading.
+    pub proposal_size: BufferStats,
+    leading: AtomicBool,
+    /// The newest commit counted.
+    last_commit: AtomicI64,
     moments: Mutex<Moments>,
 }
 
@@ -113,7 +122,7 @@ impl Metrics {
     /// Counts what the core reports.
     pub fn observe(&self, observation: &Observation) {
         match observation {
-            Observation::Committed { .. } => self.commit_count.add(1),
+            Observation::Committed { zxid } => self.committed(*zxid),
             Observation::RoleChanged { role, .. } => self.role_changed(role),
             Observation::ElectionFinished { .. } => {
                 if let Some(began) = self.moments.lock().looking.take() {
@@ -140,8 +149,31 @@ impl Metrics {
         }
     }
 
+    /// One transaction goes to the log: a proposal of this leader, or one that a learner received.
+    pub fn appended(&self, bytes: usize) {
+        if self.leading.load(Ordering::Relaxed) {
+            self.proposal_count.add(1);
+            self.proposal_size.set(bytes);
+        } else {
+            self.learner_proposals.add(1);
+        }
+    }
+
+    /// Commits are reported a batch at a time, by the last of each: within an epoch the counter tells how many.
+    fn committed(&self, zxid: Zxid) {
+        let previous = Zxid(self.last_commit.swap(zxid.0, Ordering::Relaxed));
+        let counter = u64::from(zxid.counter());
+        let base = if previous.epoch() == zxid.epoch() { u64::from(previous.counter()) } else { 0 };
+        let count = counter.saturating_sub(base);
+        self.commit_count.add(count);
+        if !self.leading.load(Ordering::Relaxed) {
+            self.learner_commits.add(count);
+        }
+    }
+
     fn role_changed(&self, role: &str) {
         let now = Instant::now();
+        self.leading.store(role.eq_ignore_ascii_case("leading"), Ordering::Relaxed);
         let mut moments = self.moments.lock();
         moments.leading = role.eq_ignore_ascii_case("leading").then_some(now);
         if role.eq_ignore_ascii_case("looking") {
@@ -162,6 +194,7 @@ impl Metrics {
         self.packets_sent.reset();
         self.latency.reset();
         self.client_response.reset();
+        self.proposal_size.reset();
     }
 
     /// Summaries with quantiles, by name.
@@ -180,7 +213,7 @@ impl Metrics {
     }
 
     /// Counters by name.
-    pub fn counters(&self) -> [(&'static str, u64); 14] {
+    pub fn counters(&self) -> [(&'static str, u64); 17] {
         [
             ("looking_count", self.looking_count.get()),
             ("diff_count", self.diff_count.get()),
@@ -195,6 +228,9 @@ impl Metrics {
             ("connection_drop_count", self.connection_drops.get()),
             ("bytes_received_count", self.bytes_received.get()),
             ("response_bytes", self.response_bytes.get()),
+            ("proposal_count", self.proposal_count.get()),
+            ("learner_proposal_received_count", self.learner_proposals.get()),
+            ("learner_commit_received_count", self.learner_commits.get()),
             ("fsync_threshold_exceed_count", self.fsync_threshold_exceeded.get()),
         ]
     }

@@ -12,15 +12,15 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 use tracing::{debug, info, warn};
 use zk_core::client::{ClientConfig, ClientConn, CloseReason, ConnInfo, Inbox};
 use zk_core::effect::ClientMessage;
 use zk_core::{Input, Shared};
 
 use super::connections::{Admission, Connections};
-use crate::admin::words::{self, First};
 use crate::admin::Admin;
+use crate::admin::words::{self, First};
 use crate::clock::Clock;
 use crate::driver::{Handle, Message};
 use crate::metrics::Metrics;
@@ -320,7 +320,9 @@ impl Session<'_> {
         self.port.metrics.connection_drops.add(1);
         let remote = self.admission.view.remote;
         match self.conn.closing() {
-            Some(reason @ (CloseReason::PeerClosed(_) | CloseReason::SessionClosed | CloseReason::ByServer)) => {
+            Some(
+                reason @ (CloseReason::PeerClosed(_) | CloseReason::SessionClosed | CloseReason::ByServer),
+            ) => {
                 debug!("client {remote}: closed: {reason}");
             }
             Some(reason) => info!("client {remote}: closed: {reason}"),
@@ -331,5 +333,19 @@ impl Session<'_> {
 
 /// Short names of operations that change nothing.
 fn is_read(op: &str) -> bool {
-    matches!(op, "PING" | "EXIS" | "GETD" | "GETA" | "GETC" | "GETACN" | "GETE" | "MLTR" | "SETW" | "STW2" | "HOMI" | "NA")
+    matches!(
+        op,
+        "PING"
+            | "EXIS"
+            | "GETD"
+            | "GETA"
+            | "GETC"
+            | "GETACN"
+            | "GETE"
+            | "MLTR"
+            | "SETW"
+            | "STW2"
+            | "HOMI"
+            | "NA"
+    )
 }

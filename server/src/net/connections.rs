@@ -147,7 +147,12 @@ mod tests {
         let at = |text: &str| text.parse::<SocketAddr>().expect("address");
         let mut first = connections.admit(at("1.1.1.1:1")).expect("first");
         let _second = connections.admit(at("1.1.1.1:2")).expect("second");
-        assert!(connections.admit(at("1.1.1.1:3")).expect_err("third of one address").contains("maxClientCnxns=2"));
+        assert!(
+            connections
+                .admit(at("1.1.1.1:3"))
+                .expect_err("third of one address")
+                .contains("maxClientCnxns=2")
+        );
         let _other = connections.admit(at("2.2.2.2:1")).expect("another address");
         assert!(connections.admit(at("3.3.3.3:1")).expect_err("fourth in all").contains("maxCnxns=3"));
         first.set_outstanding(5);

@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -179,7 +179,9 @@ impl ElectionPort {
             sid => sid,
         };
         if sid == self.my_id {
-            return warn!("election port: {from} says it is server {sid}, which is this one: two servers share an id");
+            return warn!(
+                "election port: {from} says it is server {sid}, which is this one: two servers share an id"
+            );
         }
         let Some(peer) = self.peer(sid) else { return };
         if sid < self.my_id && sid.0 >= 0 {
@@ -249,7 +251,12 @@ impl ElectionPort {
         }
     }
 
-    async fn read_loop(&self, sid: ServerId, mut read: OwnedReadHalf, mut received: BytesMut) -> io::Result<()> {
+    async fn read_loop(
+        &self,
+        sid: ServerId,
+        mut read: OwnedReadHalf,
+        mut received: BytesMut,
+    ) -> io::Result<()> {
         loop {
             while let Some((body, len)) = try_unframe(&received).map_err(invalid)? {
                 received.advance(len);
@@ -271,7 +278,10 @@ async fn write_loop(peer: &Peer, generation: u64, mut write: OwnedWriteHalf) -> 
         let next = {
             let mut state = peer.state.lock();
             if state.connected != Some(generation) {
-                return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "replaced by another connection"));
+                return Err(io::Error::new(
+                    io::ErrorKind::ConnectionAborted,
+                    "replaced by another connection",
+                ));
             }
             let next = state.pending.take();
             if next.is_some() {

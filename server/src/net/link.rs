@@ -90,8 +90,8 @@ impl Link {
     }
 
     /// Queues an image behind the packets so far. It shares its nodes with the tree, so it costs no memory by itself.
-    pub fn push_snapshot(&self, image: DataTree) {
-        self.queue.lock().items.push_back(Item::Snapshot(Box::new(image)));
+    pub fn push_snapshot(&self, image: Box<DataTree>) {
+        self.queue.lock().items.push_back(Item::Snapshot(image));
     }
 
     /// Wakes the writer.
@@ -138,7 +138,11 @@ impl Link {
     }
 }
 
-async fn write_items(socket: &mut OwnedWriteHalf, items: VecDeque<Item>, buffer: &mut Vec<u8>) -> io::Result<()> {
+async fn write_items(
+    socket: &mut OwnedWriteHalf,
+    items: VecDeque<Item>,
+    buffer: &mut Vec<u8>,
+) -> io::Result<()> {
     for item in items {
         match item {
             Item::Packet(packet) => packet.encode(&mut Writer::new(buffer)),

@@ -17,9 +17,9 @@ use tracing::{info, warn};
 use zk_core::effect::Port;
 use zk_core::input::{LinkEvent, LinkId};
 use zk_core::tree::TreeBuilder;
+use zk_jute::image::SnapshotSink;
 use zk_jute::quorum::{PacketType, QuorumPacket, SNAP_SIGNATURE};
 use zk_jute::snapshot::{SnapshotDecoder, SnapshotPiece, SnapshotTail};
-use zk_jute::image::SnapshotSink;
 use zk_jute::{ServerId, Zxid};
 
 use super::dial;
@@ -47,7 +47,13 @@ pub struct QuorumPort {
 
 impl QuorumPort {
     pub fn new(config: Arc<Config>, driver: Handle, runtime: tokio::runtime::Handle) -> Arc<Self> {
-        Arc::new(Self { config, driver, next_accepted: AtomicU64::new(1), accepted: AtomicUsize::new(0), runtime })
+        Arc::new(Self {
+            config,
+            driver,
+            next_accepted: AtomicU64::new(1),
+            accepted: AtomicUsize::new(0),
+            runtime,
+        })
     }
 
     /// Accepts learners for ever; with `observers` they are those of an observer master.
@@ -100,7 +106,10 @@ impl QuorumPort {
                     this.run(id, link, stream, true).await;
                 }
                 Err(error) => {
-                    this.driver.send(Message::LinkEnded { id, reason: format!("cannot connect to server {to}: {error}") });
+                    this.driver.send(Message::LinkEnded {
+                        id,
+                        reason: format!("cannot connect to server {to}: {error}"),
+                    });
                 }
             }
         });

@@ -81,7 +81,9 @@ def wait_until(condition, timeout_s, what, pause_s=0.02):
 class Member:
     """One server: its directory, its configuration, its process while it runs."""
 
-    def __init__(self, directory, impl, sid=0, settings=None, quorum_lines=(), port=None):
+    def __init__(self, directory, impl, sid=0, settings=None, quorum_lines=(), port=None, properties=None):
+        # What upstream reads as a system property alone: -D for the JVM, and a key of zoo.cfg for ours.
+        self.properties = properties or {}
         self.directory = Path(directory)
         self.impl = impl
         self.sid = sid
@@ -108,6 +110,7 @@ class Member:
             "4lw.commands.whitelist": "*",
             "extendedTypesEnabled": "true",
         }
+        values.update(self.properties if self.impl == OURS else {})
         values.update(settings)
         lines = [f"{key}={value}" for key, value in values.items()] + list(quorum_lines)
         self.config.write_text("\n".join(lines) + "\n")
@@ -124,7 +127,7 @@ class Member:
         """Starts the process, without waiting for it to serve."""
         assert self.process is None or self.process.poll() is not None, f"member {self.sid} runs already"
         environment = dict(os.environ)
-        environment.setdefault("ZKE_JVM_OPTS", JVM_OPTIONS)
+        environment.setdefault("ZKE_JVM_OPTS", " ".join([JVM_OPTIONS, *(f"-D{k}={v}" for k, v in self.properties.items())]))
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 command(self.impl, self.config), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=self.directory

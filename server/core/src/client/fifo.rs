@@ -76,7 +76,7 @@ impl Fifo {
         *self = Self::default();
     }
 
-    /// True if something is at the core or waits for it.
+    /// True if every request is answered.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

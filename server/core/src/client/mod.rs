@@ -16,6 +16,7 @@ mod fifo;
 mod frame;
 mod handshake;
 mod inbox;
+mod replies;
 mod requests;
 mod stats;
 

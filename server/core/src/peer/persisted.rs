@@ -1,5 +1,7 @@
 //! Completions of the disk stream: durable state first, then the role that still cares.
 
+use zk_jute::Zxid;
+
 use super::{CtxParts, Peer, RoleState};
 use crate::effect::{Effect, HaltReason, IoId, Observation};
 use crate::input::{DiskError, Persisted, Recovery};
@@ -134,6 +136,18 @@ impl Peer {
             parts.ctx(&mut self.base).apply_committed();
         }
         self.begin(parts);
+    }
+
+    /// A periodic snapshot ended. A failed write costs nothing but a longer replay, for the log is intact; a failed
+    /// fsync says nothing about what is durable any more, and ends the process like any other.
+    pub(super) fn snapshot_done(&mut self, parts: &mut CtxParts<'_>, zxid: Zxid, result: Result<(), DiskError>) {
+        self.base.snapshots.in_flight = false;
+        let Err(error) = result else { return };
+        let text = format!("snapshot {zxid} failed: {error}");
+        parts.out.emit(Effect::Observe(Observation::DiskFault(text)));
+        if let DiskError::SyncFailed(text) = error {
+            self.halt(parts, HaltReason::DiskFailed(text));
+        }
     }
 
     /// An operation failed and everything after it with it: withhold, then decide what can be saved.

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use zk_jute::txn::LoggedTxn;
-use zk_jute::{Epoch, ServerId, Zxid};
+use zk_jute::txn::{LoggedTxn, Txn, TxnHeader};
+use zk_jute::{Epoch, OpCode, ServerId, Zxid};
 
 use super::QuorumVerifier;
 use super::clients::Clients;
@@ -14,6 +14,7 @@ use crate::Shared;
 use crate::config::{Membership, PeerConfig};
 use crate::effect::{Effect, Observation, PersistOp, Sink};
 use crate::input::LinkId;
+use crate::mutants::mutant;
 use crate::time::Now;
 use crate::tree::DataTree;
 
@@ -157,11 +158,7 @@ impl Base {
 
     /// What an election may be offered: only what is durable (invariant 5), nothing at all without history (9).
     pub(crate) fn votable_zxid(&self) -> Zxid {
-        if self.no_history && !crate::mutants::mutant!("empty_voter_votes") {
-            Zxid::NONE
-        } else {
-            self.journal.durable
-        }
+        if self.no_history && !mutant!("empty_voter_votes") { Zxid::NONE } else { self.journal.durable }
     }
 
     /// Makes `tree` the database. The configuration node is this member's own, as upstream sets it after every load.
@@ -185,7 +182,7 @@ impl Ctx<'_> {
     /// Appends a proposal that came from the leader.
     pub(crate) fn append_received(&mut self, txn: Arc<LoggedTxn>) {
         #[cfg(feature = "mutants")]
-        if crate::mutants::mutant!("no_drain_before_election") && self.base.my_id().0 % 2 == 1 {
+        if mutant!("no_drain_before_election") && self.base.my_id().0 % 2 == 1 {
             self.base.journal.push(Arc::clone(&txn));
             if let Some(earlier) = self.base.held.replace(txn) {
                 let op = PersistOp::Append { zxid: earlier.header.zxid, bytes: earlier.bytes.clone() };
@@ -222,7 +219,7 @@ impl Ctx<'_> {
             let mut tree = shared.tree.write();
             let mut watches = shared.watches.lock();
             for txn in &ready {
-                let applied = tree.apply(txn, &mut watches);
+                let applied = tree.apply(&expiry_or_mutant(txn, self.base.config.my_id), &mut watches);
                 for (conn, event) in &applied.events {
                     let message =
                         crate::effect::ClientMessage::Event { zxid: txn.header.zxid, event: event.clone() };
@@ -265,4 +262,14 @@ impl Ctx<'_> {
         let zxid = self.base.journal.applied;
         self.observe(Observation::Serving { epoch, zxid });
     }
+}
+
+/// The transaction to apply: always `txn`, unless the mutant `expiry_lost` keeps an expired session on some members.
+fn expiry_or_mutant(txn: &Arc<LoggedTxn>, my_id: ServerId) -> Arc<LoggedTxn> {
+    let expiry = txn.header.op == OpCode::CloseSession as i32 && txn.header.cxid == 0;
+    if !(mutant!("expiry_lost") && expiry && my_id.0 % 2 == 1) {
+        return Arc::clone(txn);
+    }
+    let header = TxnHeader { op: OpCode::Error as i32, ..txn.header };
+    Arc::new(LoggedTxn::new(header, Txn::Error { err: 0 }, None))
 }

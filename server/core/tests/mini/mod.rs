@@ -184,9 +184,7 @@ impl World {
                 }
                 Effect::Connect { link, to, .. } => self.connect(id, link, to.0),
                 Effect::Send { link, packet } => self.deliver(id, link, LinkEvent::Packet(packet)),
-                Effect::SendSnapshot { link, image } => {
-                    self.deliver(id, link, LinkEvent::Snapshot(image))
-                }
+                Effect::SendSnapshot { link, image } => self.deliver(id, link, LinkEvent::Snapshot(image)),
                 Effect::Close { link, reason } => {
                     self.deliver(id, link, LinkEvent::Closed { reason });
                     if let Some(other) = self.links.remove(&(id, link.0)) {

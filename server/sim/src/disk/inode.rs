@@ -98,14 +98,14 @@ impl Inode {
         }
     }
 
-    /// Drops what a failed fsync left in the cache; true if there was anything.
-    pub(super) fn evict(&mut self) -> bool {
+    /// Drops what a failed fsync left in the cache.
+    pub(super) fn evict(&mut self) {
         if self.poisoned {
             self.dirty.clear();
             self.cached = self.durable.clone();
             self.reserved = self.cached.len();
         }
-        std::mem::take(&mut self.poisoned)
+        self.poisoned = false;
     }
 
     /// A power cut: what is read afterwards is what was on the platter.

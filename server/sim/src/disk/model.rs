@@ -221,7 +221,7 @@ impl Model {
     pub(super) fn sync_dir(&mut self, dir: &str) -> io::Result<()> {
         self.begin("syncdir", dir)?;
         for change in std::mem::take(&mut self.changes) {
-            let NameChange::Put(path, _) | NameChange::Remove(path) = &change;
+            let (NameChange::Put(path, _) | NameChange::Remove(path)) = &change;
             if parent(path) == dir {
                 commit_name(&mut self.durable_names, change);
             } else {
@@ -250,13 +250,11 @@ impl Model {
         self.planned.clear();
     }
 
-    /// Pages that a failed fsync left behind are evicted with the process; true if there were any.
-    pub(super) fn process_ended(&mut self) -> bool {
-        let mut lost = false;
+    /// Pages that a failed fsync left behind are evicted with the process.
+    pub(super) fn process_ended(&mut self) {
         for inode in self.inodes.values_mut() {
-            lost |= inode.evict();
+            inode.evict();
         }
-        lost
     }
 
     /// What is on the platter now, as a disk of its own without faults.
@@ -399,19 +397,17 @@ impl Model {
             self.used -= file.reserved();
             self.freed.insert(inode);
         }
-        self.forget_unreachable();
     }
 
     /// Drops files that no name, no handle and no name that a power cut could bring back reaches.
     fn forget_unreachable(&mut self) {
-        let (names, durable, changes) = (&self.names, &self.durable_names, &self.changes);
-        let handles = &self.handles;
-        self.inodes.retain(|id, _| {
-            handles.contains_key(id)
-                || names.values().any(|named| named == id)
-                || durable.values().any(|named| named == id)
-                || changes.iter().any(|change| matches!(change, NameChange::Put(_, put) if put == id))
-        });
+        let put = |change: &NameChange| match change {
+            NameChange::Put(_, inode) => Some(*inode),
+            NameChange::Remove(_) => None,
+        };
+        let named = self.names.values().chain(self.durable_names.values()).chain(self.handles.keys()).copied();
+        let reachable: BTreeSet<u64> = named.chain(self.changes.iter().filter_map(put)).collect();
+        self.inodes.retain(|id, _| reachable.contains(id));
         let inodes = &self.inodes;
         self.freed.retain(|id| inodes.contains_key(id));
     }

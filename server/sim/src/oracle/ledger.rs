@@ -127,11 +127,10 @@ impl Ledger {
 /// The ledgers of all members.
 pub type Ledgers = BTreeMap<i64, Ledger>;
 
-/// Checks what recovery found against what had been written: nothing promised is missing, nothing was invented.
-/// `power_lost` says whether unsynced writes may be gone.
-pub fn check_recovery(before: &Ledger, base: Zxid, found: &[Entry], power_lost: bool) -> Result<(), Violation> {
+/// Checks what recovery found against what had been written: nothing that was synced is missing, nothing was invented.
+pub fn check_recovery(before: &Ledger, base: Zxid, found: &[Entry]) -> Result<(), Violation> {
     let last = found.last().map_or(base, |entry| entry.zxid);
-    let owed = if power_lost { before.durable_last() } else { before.last() };
+    let owed = before.durable_last();
     if last < owed {
         return Err(Violation::new("Durability", format!("recovery ends at {last}, but {owed} was promised")));
     }
@@ -167,10 +166,9 @@ mod tests {
             ledger.append(entry(counter)).expect("in order");
         }
         ledger.sync_through(entry(2).zxid);
-        check_recovery(&ledger, Zxid::ZERO, &[entry(1), entry(2)], true).expect("the third was not synced");
-        check_recovery(&ledger, Zxid::ZERO, &[entry(1)], true).expect_err("the second was");
-        check_recovery(&ledger, Zxid::ZERO, &[entry(1), entry(2)], false).expect_err("the page cache survives a kill");
+        check_recovery(&ledger, Zxid::ZERO, &[entry(1), entry(2)]).expect("the third was not synced");
+        check_recovery(&ledger, Zxid::ZERO, &[entry(1)]).expect_err("the second was");
         let invented = Entry { hash: 1, ..entry(3) };
-        check_recovery(&ledger, Zxid::ZERO, &[entry(1), entry(2), invented], true).expect_err("invented");
+        check_recovery(&ledger, Zxid::ZERO, &[entry(1), entry(2), invented]).expect_err("invented");
     }
 }

@@ -69,7 +69,7 @@ impl Model {
     pub fn children(&self, path: &str, zxid: Zxid) -> Vec<&str> {
         let prefix = if path == "/" { "/".to_owned() } else { format!("{path}/") };
         self.paths
-            .range::<str, _>(&*prefix..)
+            .range::<str, _>((std::ops::Bound::Included(&*prefix), std::ops::Bound::Unbounded))
             .take_while(|(child, _)| child.starts_with(&prefix))
             .filter_map(|(child, _)| child.strip_prefix(&prefix))
             .filter(|name| !name.is_empty() && !name.contains('/'))

@@ -37,7 +37,7 @@ impl World {
         node.halted = None;
         node.paused_until = None;
         // `db.autocreate=false` everywhere: only the marker of the first bootstrap lets an empty directory vote.
-        let storage = Storage::open(&node.disk, false);
+        let storage = Storage::open(&node.disk, false, options.purge);
         let shared = Shared::new();
         let mut effects = Vec::new();
         let peer = Peer::new(peer_config(&options, id, node.boot), Arc::clone(&shared), node.clock.at(now), &mut effects);
@@ -61,9 +61,7 @@ impl World {
         let boot = node.boot;
         let Some(process) = node.proc.take() else { return };
         node.paused_until = None;
-        if node.disk.process_ended() {
-            node.power_lost = true;
-        }
+        node.disk.process_ended();
         let conns: Vec<(usize, u64)> = process.conns.values().map(|conn| (conn.client, conn.connection)).collect();
         drop(process);
         self.net.process_gone(now, id, boot, silence);
@@ -82,7 +80,6 @@ impl World {
         self.counters.power_cuts += 1;
         let node = self.node_mut(id);
         node.disk.power_cut(tear);
-        node.power_lost = true;
         self.check_epochs(id);
     }
 
@@ -113,7 +110,6 @@ impl World {
         assert!(!self.node(id).is_up(), "a running member is not wiped");
         let node = self.node_mut(id);
         node.disk.wipe("/data/");
-        node.power_lost = false;
         node.wiped = true;
         self.oracles.wiped(id);
     }

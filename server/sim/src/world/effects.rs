@@ -29,7 +29,11 @@ impl World {
         let boot = self.node(id).boot;
         match effect {
             Effect::Persist { io, op } => self.persist(id, io, op),
-            Effect::Snapshot { image } => self.snapshot(id, image),
+            Effect::Snapshot { image } => {
+                if let Some(process) = &mut self.node_mut(id).proc {
+                    process.storage.push_snapshot(image);
+                }
+            }
             Effect::Client { conn, message } => {
                 if let Some(process) = &mut self.node_mut(id).proc
                     && let Some(server) = process.conns.get(&conn)

@@ -2,7 +2,6 @@
 
 use zk_core::effect::{IoId, PersistOp};
 use zk_core::input::{DiskError, Input, Persisted, Recovery};
-use zk_core::tree::DataTree;
 
 use super::World;
 use crate::event::Event;
@@ -14,6 +13,7 @@ impl World {
     /// Begins the next batch, if the storage is idle.
     pub(crate) fn storage_begin(&mut self, id: i64) {
         self.publish_snapshot(id);
+        self.begin_snapshot(id);
         let batch_max = self.options.batch_max;
         let Some(process) = &mut self.node_mut(id).proc else { return };
         if !process.storage.begin(batch_max) {
@@ -98,11 +98,10 @@ impl World {
     fn recovered(&mut self, id: i64, found: &Recovery) {
         let base = found.tree.last_processed();
         let tail: Vec<Entry> = found.tail.iter().map(|txn| Entry::new(txn.zxid(), &txn.bytes)).collect();
-        let node = self.node_mut(id);
-        let power_lost = std::mem::take(&mut node.power_lost);
+        let node = self.node(id);
         let undurable = node.disk.paths().into_iter().find(|path| path.contains("/log.") && node.disk.is_dirty(path));
         let ledger = self.oracles.ledgers.entry(id).or_default();
-        let mut result = check_recovery(ledger, base, &tail, power_lost)
+        let mut result = check_recovery(ledger, base, &tail)
             .map_err(|violation| Violation::new(violation.oracle, format!("{id}: {}", violation.text)));
         if let Some(path) = undurable {
             let text = format!("{id} recovered {path} without making it durable");
@@ -120,14 +119,13 @@ impl World {
         self.oracles.epochs_on_disk(id, accepted, current);
     }
 
-    /// A periodic snapshot begins.
-    pub(super) fn snapshot(&mut self, id: i64, image: DataTree) {
-        let delay = 3 * self.disk_prng.between(self.options.disk_least, self.options.disk_most);
-        let node = self.node_mut(id);
-        let boot = node.boot;
-        let Some(process) = &mut node.proc else { return };
-        process.storage.begin_snapshot(image);
-        self.agenda.after(delay, Event::Snapshot { node: id, boot });
+    fn begin_snapshot(&mut self, id: i64) {
+        let Some(process) = &mut self.node_mut(id).proc else { return };
+        if process.storage.begin_snapshot() {
+            let boot = self.node(id).boot;
+            let delay = 3 * self.disk_prng.between(self.options.disk_least, self.options.disk_most);
+            self.agenda.after(delay, Event::Snapshot { node: id, boot });
+        }
     }
 
     pub(super) fn snapshot_written(&mut self, id: i64) {

@@ -1,0 +1,370 @@
+//! What a start makes of every state a directory can be found in.
+
+mod common;
+
+use common::*;
+use zk_jute::{Epoch, Zxid};
+use zk_store::{Disk, MemDisk, Repair, Store, StoreConfig, StoreError};
+
+fn refused(disk: &MemDisk) -> StoreError {
+    refused_with(disk, config())
+}
+
+/// The error, after checking that the refusal removed or changed nothing.
+fn refused_with(disk: &MemDisk, cfg: StoreConfig) -> StoreError {
+    let before: Vec<_> = names(disk).into_iter().map(|name| (read(disk, &name), name)).collect();
+    let error = Store::open(disk.clone(), cfg).recover(Image::default).expect_err("must be refused");
+    let after: Vec<_> = names(disk).into_iter().map(|name| (read(disk, &name), name)).collect();
+    assert!(before == after, "a refusal must change nothing: {error}");
+    error
+}
+
+/// Epoch 1, counters 1 to 6 in two logs, and a snapshot at 3.
+fn two_logs() -> MemDisk {
+    let disk = MemDisk::new();
+    let (mut store, _) = recovered(&disk);
+    snapshot(&mut store, Zxid::ZERO);
+    log(&mut store, 1, 1..=3);
+    snapshot(&mut store, zxid(1, 3));
+    store.roll().expect("roll");
+    log(&mut store, 1, 4..=6);
+    disk
+}
+
+#[test]
+fn an_empty_directory_is_an_empty_database_only_if_it_may_be() {
+    let disk = MemDisk::new();
+    assert!(!recovered(&disk).1.no_history, "db.autocreate is on by default");
+    let strict = StoreConfig { autocreate: false, ..config() };
+    assert!(recovered_with(&disk, strict.clone()).1.no_history);
+    drop(disk.create("/data/initialize".as_ref()).expect("create"));
+    disk.sync_dir("/data".as_ref()).expect("sync");
+    let (mut store, found) = recovered_with(&disk, strict.clone());
+    assert!(!found.no_history);
+    assert!(disk.exists("/data/initialize".as_ref()).expect("exists"), "kept until there is history");
+    log(&mut store, 1, 1..=1);
+    assert!(!disk.exists("/data/initialize".as_ref()).expect("exists"), "gone once there is history");
+    assert!(!recovered_with(&disk, strict).1.no_history);
+}
+
+#[test]
+fn what_was_synced_comes_back_in_order_with_the_newest_snapshot() {
+    let disk = two_logs();
+    let (_, found) = recovered(&disk);
+    assert_eq!(found.image.label(), label("own", zxid(1, 3)));
+    assert_eq!(found.snapshot_zxid, Some(zxid(1, 3)));
+    assert_eq!(found.snapshot_tail.last_processed, Some(zxid(1, 3)));
+    assert_eq!(zxids(&found), [zxid(1, 4), zxid(1, 5), zxid(1, 6)]);
+    assert_eq!(found.tail[0], txn("own", zxid(1, 4)));
+    assert_eq!((found.accepted, found.current), (Epoch(1), Epoch(0)));
+    assert_eq!(found.repairs, []);
+}
+
+#[test]
+fn a_torn_record_at_the_end_of_the_newest_log_is_cut_wherever_it_is_torn() {
+    let whole = log_len(&two_logs(), "log.100000004");
+    let third = whole - record_len();
+    for cut in third + 1..whole {
+        let disk = two_logs();
+        let data = read(&disk, "log.100000004")[..cut].to_vec();
+        write(&disk, "log.100000004", &data);
+        let (_, found) = recovered(&disk);
+        assert_eq!(found.last_logged, zxid(1, 5), "cut at {cut}");
+        assert!(
+            matches!(&found.repairs[..], [Repair::TornTailCut { offset, .. }] if *offset == third as u64),
+            "{:?}",
+            found.repairs
+        );
+        assert_eq!(recovered(&disk).1.repairs, [], "repaired once");
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_the_last_record_is_noticed() {
+    let whole = log_len(&two_logs(), "log.100000004");
+    for offset in whole - record_len()..whole {
+        let disk = two_logs();
+        flip(&disk, "log.100000004", offset);
+        let (_, found) = recovered(&disk);
+        assert_eq!(found.last_logged, zxid(1, 5), "flipped at {offset}");
+        assert_eq!(found.repairs.len(), 1);
+    }
+}
+
+fn record_len() -> usize {
+    12 + txn("own", zxid(1, 6)).bytes.len() + 1
+}
+
+#[test]
+fn an_unsynced_batch_that_reached_the_disk_out_of_order_is_cut_at_its_first_hole() {
+    let disk = two_logs();
+    let mut data = read(&disk, "log.100000004");
+    data[16..16 + record_len()].fill(0);
+    write(&disk, "log.100000004", &data);
+    let (_, found) = recovered(&disk);
+    assert_eq!(found.last_logged, zxid(1, 3));
+    assert!(matches!(&found.repairs[..], [Repair::TornTailCut { offset: 16, .. }]), "{:?}", found.repairs);
+}
+
+#[test]
+fn damage_with_more_intact_data_behind_it_than_can_be_unsynced_is_no_torn_tail() {
+    let disk = MemDisk::new();
+    let (mut store, _) = recovered(&disk);
+    accept(&mut store, 1);
+    for counter in 1..=20 {
+        let data = bytes::Bytes::from(vec![counter as u8; 1 << 20]);
+        store.append(zxid(1, counter), &txn_of(zxid(1, counter), data).bytes).expect("append");
+    }
+    store.sync().expect("sync");
+    flip(&disk, "log.100000001", 100);
+    let error = refused(&disk);
+    assert!(
+        matches!(&error, StoreError::Corrupt { offset: 16, what, .. } if what.contains("intact records follow")),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_log_without_records_is_removed() {
+    for content in [&b""[..], b"ZKLG\0", b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0", &[0; 300]] {
+        let disk = two_logs();
+        write(&disk, "log.100000007", content);
+        let (mut store, found) = recovered(&disk);
+        assert_eq!(found.last_logged, zxid(1, 6));
+        let expected = [Repair::EmptyLogRemoved { file: path("log.100000007"), len: content.len() as u64 }];
+        assert_eq!(found.repairs, expected);
+        log(&mut store, 1, 7..=7);
+        assert_eq!(recovered(&disk).1.last_logged, zxid(1, 7));
+    }
+}
+
+#[test]
+fn a_torn_log_before_the_newest_is_refused_unless_the_next_proves_that_nothing_is_lost() {
+    let disk = two_logs();
+    remove(&disk, "snapshot.100000003");
+    let harmless = disk.fork();
+    let torn = log_len(&disk, "log.100000001") - 3;
+    let data = read(&disk, "log.100000001")[..torn].to_vec();
+    write(&disk, "log.100000001", &data);
+    let error = refused(&disk).to_string();
+    for named in ["log.100000001", "0x100000002", "0x100000004", "byte"] {
+        assert!(error.contains(named), "{error}");
+    }
+
+    let mut data = read(&harmless, "log.100000001");
+    let end = log_len(&harmless, "log.100000001");
+    data[end..end + 20].fill(0xee);
+    write(&harmless, "log.100000001", &data);
+    let (_, found) = recovered(&harmless);
+    assert_eq!(found.last_logged, zxid(1, 6));
+    assert!(matches!(&found.repairs[..], [Repair::DamageTolerated { .. }]), "{:?}", found.repairs);
+}
+
+#[test]
+fn damage_before_a_new_epoch_is_refused_because_the_new_epoch_proves_nothing() {
+    let disk = MemDisk::new();
+    let (mut store, _) = recovered(&disk);
+    snapshot(&mut store, Zxid::ZERO);
+    log(&mut store, 1, 1..=3);
+    store.roll().expect("roll");
+    log(&mut store, 2, 1..=2);
+    assert_eq!(recovered(&disk).1.last_logged, zxid(2, 2));
+    let end = log_len(&disk, "log.100000001");
+    flip(&disk, "log.100000001", end - 2);
+    assert!(refused(&disk).to_string().contains("log.100000001"));
+}
+
+#[test]
+fn a_missing_log_is_a_gap() {
+    let disk = two_logs();
+    remove(&disk, "snapshot.100000003");
+    remove(&disk, "log.100000001");
+    match refused(&disk) {
+        StoreError::Gap { after, found, file } => {
+            assert_eq!((after, found), (Zxid::ZERO, Some(zxid(1, 4))));
+            assert_eq!(file, path("log.100000004"));
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn repeated_records_are_skipped_and_different_ones_refused() {
+    let disk = two_logs();
+    let (first, second) = (read(&disk, "log.100000001"), read(&disk, "log.100000004"));
+    let (first_len, second_len) = (log_len(&disk, "log.100000001"), log_len(&disk, "log.100000004"));
+    let twice = [&second[..second_len], &second[16..second_len]].concat();
+    write(&disk, "log.100000004", &twice);
+    let (_, found) = recovered(&disk);
+    assert_eq!(zxids(&found), [zxid(1, 4), zxid(1, 5), zxid(1, 6)]);
+    let file = path("log.100000004");
+    assert_eq!(found.repairs, [Repair::DuplicatesSkipped { file, count: 3, first: zxid(1, 4) }]);
+
+    let other = other_txn_log();
+    let mixed = [&second[..second_len], &other[16..]].concat();
+    write(&disk, "log.100000004", &mixed);
+    assert!(refused(&disk).to_string().contains("different transaction 0x100000006"));
+    assert!(first.len() >= first_len);
+}
+
+/// A log with another transaction of zxid 1:6.
+fn other_txn_log() -> Vec<u8> {
+    let disk = MemDisk::new();
+    let (mut store, _) = recovered(&disk);
+    accept(&mut store, 1);
+    store.install_snapshot(&image("own", zxid(1, 5)), zxid(1, 5)).expect("install");
+    store.append(zxid(1, 6), &txn("other", zxid(1, 6)).bytes).expect("append");
+    store.sync().expect("sync");
+    let len = log_len(&disk, "log.100000006");
+    read(&disk, "log.100000006")[..len].to_vec()
+}
+
+#[test]
+fn a_damaged_newest_snapshot_is_replaced_by_an_older_one_that_the_logs_cover() {
+    let len = read(&two_logs(), "snapshot.100000003").len();
+    for offset in (0..len).filter(|offset| !ignored_by_upstream(*offset, len)) {
+        let disk = two_logs();
+        flip(&disk, "snapshot.100000003", offset);
+        let (_, found) = recovered(&disk);
+        assert_eq!(found.snapshot_zxid, Some(Zxid::ZERO), "flipped at {offset}");
+        assert_eq!(zxids(&found).len(), 6);
+        assert!(matches!(&found.repairs[..], [Repair::SnapshotSkipped { .. }]), "{:?}", found.repairs);
+    }
+    for cut in 0..len - 34 {
+        let disk = two_logs();
+        let data = read(&disk, "snapshot.100000003")[..cut].to_vec();
+        write(&disk, "snapshot.100000003", &data);
+        let after_first_seal = len - 33 - 21;
+        if cut != after_first_seal {
+            assert_eq!(recovered(&disk).1.snapshot_zxid, Some(Zxid::ZERO), "cut at {cut}");
+        }
+    }
+}
+
+/// The string of the last seal is read, but nothing covers it.
+fn ignored_by_upstream(offset: usize, len: usize) -> bool {
+    offset == len - 1
+}
+
+#[test]
+fn a_damaged_snapshot_that_the_logs_do_not_cover_is_refused() {
+    let disk = two_logs();
+    remove(&disk, "log.100000001");
+    flip(&disk, "snapshot.100000003", 40);
+    assert!(matches!(refused(&disk), StoreError::Gap { .. }));
+
+    let disk = two_logs();
+    remove(&disk, "log.100000001");
+    remove(&disk, "log.100000004");
+    flip(&disk, "snapshot.100000003", 40);
+    let error = refused(&disk);
+    assert!(
+        matches!(&error, StoreError::Corrupt { what, .. } if what.contains("history ends at 0x0")),
+        "{error}"
+    );
+}
+
+#[test]
+fn logs_without_any_snapshot_are_history_only_if_they_begin_at_the_beginning() {
+    let disk = MemDisk::new();
+    let (mut store, _) = recovered(&disk);
+    log(&mut store, 4, 1..=3);
+    assert_eq!(zxids(&recovered(&disk).1).len(), 3, "this store knows that 4:1 was the first ever");
+    remove(&disk, "origin");
+    assert!(matches!(refused(&disk), StoreError::Gap { .. }));
+    let trusting = StoreConfig { trust_empty: true, ..config() };
+    assert_eq!(recovered_with(&disk, trusting).1.last_logged, zxid(4, 3));
+}
+
+#[test]
+fn leftovers_of_interrupted_writes_are_removed_and_reported() {
+    let disk = two_logs();
+    for name in ["acceptedEpoch.tmp", "currentEpoch.tmp", ".snapshot.5.3.tmp", ".snapshot.installing"] {
+        write(&disk, name, b"7");
+    }
+    write(&disk, "notes.tmp", b"not ours");
+    let (_, found) = recovered(&disk);
+    assert_eq!(found.repairs.len(), 4, "{:?}", found.repairs);
+    assert_eq!((found.accepted, found.current), (Epoch(1), Epoch(0)), "a .tmp file is never believed");
+    assert!(names(&disk).contains(&"notes.tmp".to_owned()));
+    assert_eq!(recovered(&disk).1.repairs, []);
+}
+
+#[test]
+fn accepted_below_current_or_below_the_log_is_raised_on_disk() {
+    let disk = two_logs();
+    write(&disk, "currentEpoch", b"3\n");
+    let (_, found) = recovered(&disk);
+    assert_eq!((found.accepted, found.current), (Epoch(3), Epoch(3)));
+    assert_eq!(read(&disk, "acceptedEpoch"), b"3");
+    assert!(matches!(found.repairs[..], [Repair::AcceptedRaised { to: Epoch(3), .. }]));
+    write(&disk, "acceptedEpoch", b"0");
+    write(&disk, "currentEpoch", b"0");
+    let (_, found) = recovered(&disk);
+    assert_eq!((found.accepted, found.current), (Epoch(1), Epoch(0)), "current is never raised");
+}
+
+#[test]
+fn an_unreadable_epoch_file_is_named_with_its_content() {
+    let disk = two_logs();
+    write(&disk, "acceptedEpoch", b"");
+    assert!(refused(&disk).to_string().contains("acceptedEpoch"));
+    write(&disk, "acceptedEpoch", b"7");
+    write(&disk, "currentEpoch", b"1x");
+    let error = refused(&disk).to_string();
+    assert!(error.contains("currentEpoch") && error.contains("1x"), "{error}");
+    write(&disk, "acceptedEpoch", b"1");
+    let (_, found) = recovered(&disk);
+    assert_eq!(found.current, Epoch(1), "accepted and log agree");
+    assert!(matches!(found.repairs[..], [Repair::EpochDerived { value: Epoch(1), .. }]));
+}
+
+#[test]
+fn mixed_up_directories_are_refused() {
+    let split = StoreConfig { log_dir: "/log".into(), ..config() };
+    let disk = MemDisk::new();
+    let (mut store, _) = recovered_with(&disk, split.clone());
+    snapshot(&mut store, Zxid::ZERO);
+    log(&mut store, 1, 1..=2);
+    assert_eq!(recovered_with(&disk, split.clone()).1.last_logged, zxid(1, 2));
+    let swapped = StoreConfig { data_dir: "/log".into(), log_dir: "/data".into(), ..config() };
+    let error = Store::open(disk, swapped).recover(Image::default).expect_err("mixed up");
+    assert!(matches!(&error, StoreError::Config { what } if what.contains("snapshot.0")), "{error}");
+}
+
+#[test]
+fn the_clean_marker_is_reported_and_gone_before_the_next_append() {
+    let disk = two_logs();
+    let (mut store, _) = recovered(&disk);
+    store.write_clean_marker(zxid(1, 6)).expect("mark");
+    let (mut store, found) = recovered(&disk);
+    assert_eq!(found.clean, Some(zxid(1, 6)));
+    assert_eq!(recovered(&disk).1.clean, Some(zxid(1, 6)), "a start alone changes nothing");
+    append(&mut store, zxid(1, 7));
+    assert_eq!(recovered(&disk).1.clean, None);
+}
+
+#[test]
+fn gzip_snapshots_of_upstream_are_read_and_snappy_ones_are_named() {
+    use std::io::Write;
+    let disk = two_logs();
+    let plain = read(&disk, "snapshot.100000003");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&plain).expect("compress");
+    let zipped = encoder.finish().expect("compress");
+    remove(&disk, "snapshot.100000003");
+    write(&disk, "snapshot.100000003.gz", &zipped);
+    let (_, found) = recovered(&disk);
+    assert_eq!(found.image.label(), label("own", zxid(1, 3)));
+    for cut in [5, zipped.len() / 2, zipped.len() - 4] {
+        write(&disk, "snapshot.100000003.gz", &zipped[..cut]);
+        assert_eq!(recovered(&disk).1.snapshot_zxid, Some(Zxid::ZERO), "cut at {cut}");
+    }
+    remove(&disk, "snapshot.100000003.gz");
+    write(&disk, "snapshot.100000003.snappy", b"\x82SNAPPY\0");
+    let repairs = recovered(&disk).1.repairs;
+    assert!(
+        matches!(&repairs[..], [Repair::SnapshotSkipped { why, .. }] if why.contains("snappy")),
+        "{repairs:?}"
+    );
+}
