@@ -130,6 +130,8 @@ pub struct Storage {
     group: Group,
     /// An operation failed: everything up to the next reload is dropped.
     failed: bool,
+    /// The directory was read once, so it may be purged.
+    loaded: bool,
 }
 
 impl Storage {
@@ -144,14 +146,23 @@ impl Storage {
         let own = StorageHandle { sender };
         let store = Store::open(FileDisk, store_config(&config));
         let group = Group::default();
-        let storage =
-            Self { store, config, receiver, own: own.clone(), driver, metrics, status, group, failed: false };
+        let storage = Self {
+            store,
+            config,
+            receiver,
+            own: own.clone(),
+            driver,
+            metrics,
+            status,
+            group,
+            failed: false,
+            loaded: false,
+        };
         (storage, own)
     }
 
     /// Runs for ever.
     pub fn run(mut self) {
-        self.start_purge_timer();
         loop {
             let message = if self.group.count == 0 {
                 self.receiver.recv().ok()
@@ -200,7 +211,11 @@ impl Storage {
         let result = match op {
             PersistOp::Load => {
                 self.failed = false;
-                self.load().map(|recovery| Persisted::Loaded(Box::new(recovery)))
+                let loaded = self.load().map(|recovery| Persisted::Loaded(Box::new(recovery)));
+                if loaded.is_ok() && !std::mem::replace(&mut self.loaded, true) {
+                    self.start_purge_timer();
+                }
+                loaded
             }
             PersistOp::Append { .. } => unreachable!("appends are grouped"),
             PersistOp::WriteAcceptedEpoch(epoch) => {
@@ -210,9 +225,9 @@ impl Storage {
                 self.store.write_current_epoch(epoch).map(|()| Persisted::Done)
             }
             PersistOp::Truncate { zxid } => self.store.truncate(zxid).map(|_| Persisted::Done),
-            PersistOp::InstallSnapshot { image } => {
+            PersistOp::InstallSnapshot { image, tail } => {
                 let zxid = image.last_processed();
-                self.store.install_snapshot(&*image, zxid).map(|()| {
+                self.store.install_snapshot(&*image, zxid, &tail).map(|()| {
                     *self.status.last_snapshot.lock() = Some((zxid, wall_ms()));
                     Persisted::Done
                 })
@@ -381,7 +396,8 @@ impl Storage {
 
     fn purge(&mut self) {
         match self.store.purge(self.config.snap_retain_count) {
-            Ok(removed) => info!("purge: {removed:?}"),
+            Ok(removed) if removed.is_empty() => {}
+            Ok(removed) => info!("purge: removed {removed:?}"),
             Err(failure) => warn!("purge: {failure}"),
         }
         self.store.ensure_reserve();

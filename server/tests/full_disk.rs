@@ -129,6 +129,7 @@ fn a_follower_on_a_full_disk_leaves_and_rejoins_while_the_others_serve() {
         let member = &mut ensemble.members[full];
         !member.is_running() || member.facts().is_some_and(|facts| facts["disk_full"] == true)
     });
+    assert!(ensemble.members[full].log().contains("no space left"), "the disk really was full");
     disks[full].free();
     bring_back(&mut ensemble, full);
     let mut client = ensemble.members[full].client();
@@ -154,6 +155,10 @@ fn a_leader_on_a_full_disk_gives_way_and_nothing_acknowledged_is_lost() {
             false
         }
     });
+    assert!(
+        until_full < 1000 && ensemble.members[leader].log().contains("no space left"),
+        "the disk really was full"
+    );
     disks[leader].free();
     bring_back(&mut ensemble, leader);
     for index in 0..3 {
@@ -204,8 +209,9 @@ fn a_snapshot_that_finds_no_room_costs_nothing_but_a_log_line() {
     let written = write_some(&mut client, "n", 3000);
     assert!(written >= 900, "only {written} writes");
     eventually("the snapshot failed", || {
-        member.log().contains("failed: no space left") || member.log().contains("snapshot at")
+        member.log().lines().any(|line| line.contains("snapshot at") && line.contains("no space left"))
     });
+    assert!(member.is_running(), "a failed snapshot ends nothing");
     disk.free();
     if !member.is_running() {
         member.wait();

@@ -18,11 +18,13 @@ fn member(extra: &str) -> (tempfile::TempDir, Member) {
     (dir, member)
 }
 
-/// Runs `start` to its end; exit code and standard error.
-fn start_to_end(member: &Member) -> (Option<i32>, String) {
-    let child = server(&["start", member.config.to_str().expect("path")]).stderr(Stdio::piped()).spawn();
-    let output = child.expect("zk-server").wait_with_output().expect("output");
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+/// Runs a server that is expected to end by itself; exit code and log.
+fn start_to_end(member: &mut Member) -> (Option<i32>, String) {
+    member.spawn(&[]);
+    let code = member.wait().code();
+    // The thread that reads the log is a moment behind the process.
+    std::thread::sleep(Duration::from_millis(100));
+    (code, member.log())
 }
 
 #[test]
@@ -237,8 +239,8 @@ fn metrics_have_a_port_of_their_own_when_the_provider_is_configured() {
 
 #[test]
 fn a_bad_configuration_exits_with_2_and_names_file_and_line() {
-    let (_dir, member) = member("snapCount=many\nnoSuchKey=1");
-    let (code, log) = start_to_end(&member);
+    let (_dir, mut member) = member("snapCount=many\nnoSuchKey=1");
+    let (code, log) = start_to_end(&mut member);
     assert_eq!(code, Some(2));
     assert!(log.contains("zoo.cfg:9: snapCount: \"many\" is not allowed: a whole number from 1 to"), "{log}");
     assert_eq!(
@@ -252,13 +254,13 @@ fn a_bad_configuration_exits_with_2_and_names_file_and_line() {
 fn a_port_in_use_exits_with_5_and_a_directory_in_use_with_1() {
     let (dir, mut first) = member("");
     let taken = TcpListener::bind(("127.0.0.1", first.client_port)).expect("bind");
-    let (code, log) = start_to_end(&first);
+    let (code, log) = start_to_end(&mut first);
     assert_eq!(code, Some(5), "{log}");
     assert!(log.contains(&format!("client port 127.0.0.1:{}", first.client_port)), "{log}");
     drop(taken);
     first.start();
-    let second = Member::new(dir.path(), "");
-    let (code, log) = start_to_end(&second);
+    let mut second = Member::new(dir.path(), "");
+    let (code, log) = start_to_end(&mut second);
     assert_eq!(code, Some(1));
     assert!(log.contains("is used by another server"), "{log}");
 }
@@ -299,7 +301,7 @@ fn corrupt_data_exits_with_3_and_check_says_where() {
             .expect("list")
             .is_empty()
     );
-    let (code, log) = start_to_end(&member);
+    let (code, log) = start_to_end(&mut member);
     assert_eq!(code, Some(3), "{log}");
 }
 
@@ -398,4 +400,27 @@ fn large_pipelines_of_large_nodes_do_not_stall() {
         assert!(client.receive().expect("reply").body.len() > 500_000);
     }
     assert_eq!(client.receive().expect("reply").header.err, 0);
+}
+
+#[test]
+fn snapshots_are_taken_while_serving_and_purged_at_a_start() {
+    let (_dir, mut member) = member("snapCount=40\nautopurge.purgeInterval=1");
+    let mut client = member.start();
+    for index in 0..400 {
+        client.create(&format!("/s{index}"), b"").expect("create");
+    }
+    let version = member.data().join("version-2");
+    let count = |prefix: &str| {
+        let names =
+            std::fs::read_dir(&version).expect("directory").map(|entry| entry.expect("entry").file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(prefix)).count()
+    };
+    eventually("there are many snapshots", || count("snapshot.") > 5);
+    assert_eq!(member.terminate(), Some(0));
+    let mut client = member.start();
+    // Three are kept, and one may have been taken since.
+    eventually("old snapshots are gone", || (3..=4).contains(&count("snapshot.")));
+    assert_eq!(client.children("/").expect("children").len(), 401);
+    assert_eq!(member.terminate(), Some(0));
+    assert_eq!(member.start().children("/").expect("children").len(), 401);
 }

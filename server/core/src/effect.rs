@@ -101,9 +101,14 @@ pub enum PersistOp {
     Truncate {
         zxid: Zxid,
     },
-    /// Make `image` the whole history: snapshot durable, older logs gone, crash-safe at every step.
+    /// Make `image` and the transactions after it the whole history: all of it durable at once or nothing, older logs
+    /// gone, crash-safe at every step. In one operation, because this member may be one of those that made them
+    /// committed, and must at no moment hold less than it did.
     InstallSnapshot {
         image: Box<DataTree>,
+        /// Contiguous from the image's zxid. Bound: what a leader sends between its image and NEWLEADER, at most what is
+        /// logged between two snapshots.
+        tail: Vec<(Zxid, Bytes)>,
     },
     /// Start a new log file with the next append (a snapshot is about to be taken).
     RollLog,

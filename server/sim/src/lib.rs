@@ -15,6 +15,7 @@ pub mod options;
 pub mod oracle;
 pub mod prng;
 pub mod run;
+pub mod scenario;
 pub mod storage;
 pub mod trace;
 pub mod wire;

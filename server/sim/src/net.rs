@@ -141,11 +141,17 @@ impl Network {
 
     /// The link breaks: in-flight bytes are lost and both ends see it closed.
     pub fn break_link(&mut self, now: Nanos, link: u64) {
+        if self.links.get(&link).is_none_or(|state| state.broken) {
+            return;
+        }
         for side in 0..2 {
             if let Some(state) = self.links.get_mut(&link) {
                 state.queues[side].clear();
                 self.push(now, link, side, Carried::Closed("connection reset".to_owned()));
             }
+        }
+        if let Some(state) = self.links.get_mut(&link) {
+            state.broken = true;
         }
     }
 
@@ -282,11 +288,12 @@ impl Network {
     }
 
     fn pop(&mut self, now: Nanos, link: u64, side: Side) -> Option<Delivery> {
-        let state = self.links.get_mut(&link)?;
+        let state = self.links.get_mut(&link).filter(|state| state.ends[side].open)?;
         let carried = state.queues[side].pop_front()?;
         let end = state.ends[side];
         if matches!(carried, Carried::Closed(_)) {
             state.ends[side].open = false;
+            state.queues[side].clear();
             self.by_id.remove(&(end.node, end.boot, end.id));
             self.forget_if_done(link);
         } else if matches!(carried, Carried::Open(_)) {
@@ -308,7 +315,8 @@ impl Network {
     fn push(&mut self, now: Nanos, link: u64, side: Side, carried: Carried) {
         let delay = self.delay();
         let Some(state) = self.links.get_mut(&link) else { return };
-        if !state.ends[side].open {
+        let closes = matches!(carried, Carried::Closed(_));
+        if !state.ends[side].open || (state.broken && !closes) {
             return;
         }
         state.last_arrival[side] = state.last_arrival[side].max(now + delay);

@@ -11,7 +11,7 @@ use zk_core::config::{Member, Membership, PeerConfig};
 use zk_core::effect::HaltReason;
 use zk_core::input::{ConnId, LinkId};
 use zk_core::{Peer, Shared};
-use zk_jute::{ServerId, Zxid};
+use zk_jute::{Epoch, ServerId, Zxid};
 
 use crate::clock::{Nanos, NodeClock};
 use crate::disk::SimDisk;
@@ -39,6 +39,8 @@ pub struct Proc {
     pub snap_zxid: BTreeMap<LinkId, Zxid>,
     /// Last processed zxid that the oracles were told of; none before the first load.
     pub applied: Option<Zxid>,
+    /// The epoch that this process leads: what it appends in it are its proposals.
+    pub leading: Option<Epoch>,
     /// When the tick on the agenda is due.
     pub tick_at: Option<Nanos>,
     /// Connections whose inbox was filled.
@@ -107,6 +109,7 @@ impl Proc {
             client_config: Arc::new(ClientConfig::new(options.tick_ms, options.rules.clone())),
             snap_zxid: BTreeMap::new(),
             applied: None,
+            leading: None,
             tick_at: None,
             waken: BTreeSet::new(),
         }

@@ -185,7 +185,7 @@ fn judge(world: &mut World) {
     }
 }
 
-fn judge_tree(world: &World, id: i64) -> Result<(), Violation> {
+pub(crate) fn judge_tree(world: &World, id: i64) -> Result<(), Violation> {
     let Some(process) = &world.node(id).proc else { return Ok(()) };
     let tree = process.shared.tree.read();
     let violation = |text: String| Err(Violation::new("FinalTree", format!("{id}: {text}")));

@@ -156,7 +156,9 @@ impl Storage {
             PersistOp::WriteAcceptedEpoch(epoch) => self.store.write_accepted_epoch(*epoch),
             PersistOp::WriteCurrentEpoch(epoch) => self.store.write_current_epoch(*epoch),
             PersistOp::Truncate { zxid } => self.store.truncate(*zxid),
-            PersistOp::InstallSnapshot { image } => self.store.install_snapshot(&**image, image.last_processed()),
+            PersistOp::InstallSnapshot { image, tail } => {
+                self.store.install_snapshot(&**image, image.last_processed(), tail)
+            }
             PersistOp::RollLog => self.store.roll(),
             PersistOp::WriteCleanMarker { zxid } => self.store.write_clean_marker(*zxid),
         };

@@ -10,6 +10,8 @@ mod effects;
 mod faults;
 mod storage;
 
+use std::collections::BTreeMap;
+
 use zk_core::input::Input;
 
 use crate::agenda::Agenda;
@@ -48,6 +50,10 @@ pub struct World {
     /// Processes that end are started again.
     pub(crate) supervised: bool,
     pub(crate) counters: Counters,
+    /// Packets get lines in the transcript.
+    pub(crate) show_packets: bool,
+    /// How each member was synchronized last.
+    pub(crate) syncs: BTreeMap<i64, &'static str>,
 }
 
 /// What a run went through, for its summary.
@@ -86,6 +92,8 @@ impl World {
             troubled: false,
             supervised: true,
             counters: Counters::default(),
+            show_packets: false,
+            syncs: BTreeMap::new(),
             options,
         }
     }
@@ -99,10 +107,20 @@ impl World {
     pub fn step(&mut self) -> bool {
         let Some(event) = self.agenda.pop() else { return false };
         self.dispatch(event);
+        self.settle_network();
+        true
+    }
+
+    /// Puts what the network will do on the agenda.
+    pub(crate) fn settle_network(&mut self) {
         for (time, event) in std::mem::take(&mut self.net.due) {
             self.agenda.at(time, Event::Net(event));
         }
-        true
+    }
+
+    /// How `id` was synchronized last: DIFF, TRUNC or SNAP.
+    pub(crate) fn last_sync(&self, id: i64) -> Option<&'static str> {
+        self.syncs.get(&id).copied()
     }
 
     /// Goes on until `time`, a violation, or `done`.

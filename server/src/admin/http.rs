@@ -12,11 +12,15 @@ use axum::response::{Html, IntoResponse};
 use axum::routing::get;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tracing::error;
 
 use super::commands::{self, Arguments};
 use super::{Admin, exposition};
+
+/// Answers in the making: each may hold as much as all watched paths of all sessions.
+static IN_FLIGHT: Semaphore = Semaphore::const_new(8);
 
 /// Serves the admin port for ever.
 pub async fn serve_admin(listener: TcpListener, admin: Arc<Admin>) {
@@ -54,6 +58,7 @@ async fn command(
     Path(name): Path<String>,
     Query(arguments): Query<Arguments>,
 ) -> impl IntoResponse {
+    let _turn = IN_FLIGHT.acquire().await;
     let facts = admin.facts().await;
     // Off the workers that serve clients: a disk that hangs must not take them along.
     let answer = spawn_blocking(move || commands::run(&admin, &facts, &name, &arguments)).await;
@@ -71,6 +76,7 @@ fn pretty(value: &Value) -> String {
 }
 
 async fn metrics(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
+    let _turn = IN_FLIGHT.acquire().await;
     let facts = admin.facts().await;
     let text = spawn_blocking(move || exposition::prometheus(&admin, &facts)).await;
     let status = if text.is_ok() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };

@@ -137,7 +137,8 @@ fn learner_gauges(admin: &Admin, facts: &Facts, found: &mut Vec<(&'static str, N
             ("min_proposal_size", Number::Whole(min)),
         ]);
     }
-    if matches!(facts.role, Role::Leading | Role::Following) {
+    let observer_master = facts.role == Role::Following && admin.config.net.observer_master_port.is_some();
+    if facts.role == Role::Leading || observer_master {
         found.push(("synced_observers", Number::of(synced(false))));
     }
 }

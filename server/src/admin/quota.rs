@@ -41,7 +41,7 @@ impl Quotas {
         let namespace = below.trim_start_matches('/').split('/').next().unwrap_or_default();
         // Another's text in a quota node is nothing to report a number from.
         let (Ok(stats), false) = (StatsTrack::parse(data), namespace.is_empty()) else { return };
-        let mut sum = |into: &mut ByNamespace, value: i64| {
+        let sum = |into: &mut ByNamespace, value: i64| {
             let total = into.entry(namespace.to_owned()).or_default();
             *total = total.saturating_add(value);
         };

@@ -240,3 +240,25 @@ fn server_lines_are_read_in_every_form_and_written_canonically() {
 fn origins_without_lines_are_just_names() {
     assert_eq!(Origin::whole("-D").to_string(), "-D");
 }
+
+#[test]
+fn the_example_files_are_accepted_without_a_warning() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(examples).expect("examples") {
+        let path = entry.expect("entry").path();
+        if path.extension().is_none_or(|extension| extension != "cfg") {
+            continue;
+        }
+        seen += 1;
+        let files = Files::new();
+        files.write("myid", "1");
+        let text = std::fs::read_to_string(&path).expect("text");
+        let text = text.replace("/var/lib/zookeeper", &files.dir.path().display().to_string());
+        let file = files.write("zoo.cfg", &text);
+        let loaded = load(&Sources { file: Some(file), ..Sources::default() });
+        let warnings = loaded.expect("accepted").warnings;
+        assert!(warnings.is_empty(), "{}: {warnings:?}", path.display());
+    }
+    assert!(seen >= 2, "{seen} examples");
+}

@@ -66,6 +66,16 @@ impl BufferStats {
     }
 }
 
+/// zxid of the newest commit counted; [`Zxid::NONE`] before the first.
+#[derive(Debug)]
+struct LastCommit(AtomicI64);
+
+impl Default for LastCommit {
+    fn default() -> Self {
+        Self(AtomicI64::new(Zxid::NONE.0))
+    }
+}
+
 /// When the present condition began.
 #[derive(Debug, Default)]
 struct Moments {
@@ -113,8 +123,8 @@ pub struct Metrics {
     /// Sizes of proposals while leading.
     pub proposal_size: BufferStats,
     leading: AtomicBool,
-    /// The newest commit counted.
-    last_commit: AtomicI64,
+    learning: AtomicBool,
+    last_commit: LastCommit,
     moments: Mutex<Moments>,
 }
 
@@ -132,7 +142,9 @@ impl Metrics {
             Observation::Synchronizing { mode, .. } => {
                 if *mode == "SNAP" { &self.snap_count } else { &self.diff_count }.add(1);
             }
-            Observation::Serving { .. } => {
+            Observation::Serving { zxid, .. } => {
+                // What came by synchronization or from the disk was not committed here.
+                self.last_commit.0.store(zxid.0, Ordering::Relaxed);
                 if let Some(began) = self.moments.lock().not_serving.take() {
                     self.unavailable_time.record(ms_since(began));
                 }
@@ -154,26 +166,34 @@ impl Metrics {
         if self.leading.load(Ordering::Relaxed) {
             self.proposal_count.add(1);
             self.proposal_size.set(bytes);
-        } else {
+        } else if self.learning.load(Ordering::Relaxed) {
             self.learner_proposals.add(1);
         }
     }
 
     /// Commits are reported a batch at a time, by the last of each: within an epoch the counter tells how many.
     fn committed(&self, zxid: Zxid) {
-        let previous = Zxid(self.last_commit.swap(zxid.0, Ordering::Relaxed));
+        let previous = Zxid(self.last_commit.0.swap(zxid.0, Ordering::Relaxed));
         let counter = u64::from(zxid.counter());
-        let base = if previous.epoch() == zxid.epoch() { u64::from(previous.counter()) } else { 0 };
-        let count = counter.saturating_sub(base);
+        let count = if previous == Zxid::NONE {
+            // How many there were is not known: the process just started.
+            1
+        } else if previous.epoch() == zxid.epoch() {
+            counter.saturating_sub(u64::from(previous.counter()))
+        } else {
+            counter
+        };
         self.commit_count.add(count);
-        if !self.leading.load(Ordering::Relaxed) {
+        if self.learning.load(Ordering::Relaxed) {
             self.learner_commits.add(count);
         }
     }
 
     fn role_changed(&self, role: &str) {
         let now = Instant::now();
+        let learning = role.eq_ignore_ascii_case("following") || role.eq_ignore_ascii_case("observing");
         self.leading.store(role.eq_ignore_ascii_case("leading"), Ordering::Relaxed);
+        self.learning.store(learning, Ordering::Relaxed);
         let mut moments = self.moments.lock();
         moments.leading = role.eq_ignore_ascii_case("leading").then_some(now);
         if role.eq_ignore_ascii_case("looking") {
@@ -238,4 +258,39 @@ impl Metrics {
 
 fn ms_since(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_reported_by_batch_are_counted_one_by_one_also_across_epochs() {
+        let metrics = Metrics::default();
+        let commit = |raw| metrics.observe(&Observation::Committed { zxid: Zxid(raw) });
+        let serving =
+            |raw| metrics.observe(&Observation::Serving { epoch: zk_jute::Epoch(1), zxid: Zxid(raw) });
+        serving(0x1_0000_0900);
+        commit(0x1_0000_0903);
+        commit(0x1_0000_0904);
+        commit(0x2_0000_0005);
+        assert_eq!((metrics.commit_count.get(), metrics.learner_commits.get()), (9, 0));
+        metrics.observe(&Observation::RoleChanged { role: "following", epoch: zk_jute::Epoch(2) });
+        commit(0x2_0000_0007);
+        assert_eq!((metrics.commit_count.get(), metrics.learner_commits.get()), (11, 2));
+    }
+
+    #[test]
+    fn what_is_appended_is_a_proposal_of_the_leader_or_one_received_by_a_learner() {
+        let metrics = Metrics::default();
+        let role = |role| metrics.observe(&Observation::RoleChanged { role, epoch: zk_jute::Epoch(1) });
+        metrics.appended(10);
+        role("leading");
+        metrics.appended(30);
+        metrics.appended(20);
+        role("observing");
+        metrics.appended(40);
+        assert_eq!((metrics.proposal_count.get(), metrics.learner_proposals.get()), (2, 1));
+        assert_eq!(metrics.proposal_size.get(), (20, 20, 30));
+    }
 }

@@ -5,6 +5,7 @@
 //! what concerns it in one message, and writes all answers at once.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ impl ClientPort {
     pub async fn serve(self: Arc<Self>, listener: TcpListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, remote)) => match self.connections.admit(remote) {
+                Ok((stream, remote)) => match self.connections.admit(canonical(remote)) {
                     Ok(admission) => {
                         self.metrics.connection_requests.add(1);
                         tokio::spawn(self.clone().connection(stream, admission));
@@ -141,6 +142,11 @@ impl ClientPort {
         session.run().await;
         session.finish().await;
     }
+}
+
+/// A socket of both families shows IPv4 clients as mapped addresses; ACLs and limits mean the real ones.
+fn canonical(remote: SocketAddr) -> SocketAddr {
+    SocketAddr::new(remote.ip().to_canonical(), remote.port())
 }
 
 async fn first_bytes(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<[u8; 4]> {

@@ -1,7 +1,7 @@
 //! Names to sockets: listening with retries, and connecting with the name resolved anew each time (invariant 12).
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
@@ -41,7 +41,7 @@ impl Listen {
                     continue;
                 }
             };
-            match self.bind(address) {
+            match self.bind_any(address) {
                 Ok(listener) => {
                     info!("{what}: listening on {}", listener.local_addr()?);
                     return Ok(listener);
@@ -55,11 +55,21 @@ impl Listen {
     }
 
     async fn resolve(&self) -> io::Result<SocketAddr> {
-        if self.all_interfaces {
-            return Ok(SocketAddr::from(([0, 0, 0, 0], self.address.port)));
+        if self.all_interfaces || self.address.is_wildcard() {
+            return Ok(SocketAddr::from((Ipv6Addr::UNSPECIFIED, self.address.port)));
         }
         let mut found = lookup_host((self.address.host.as_str(), self.address.port)).await?;
         found.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address"))
+    }
+
+    /// "Every interface" means both families, as Java has it; without IPv6 on this machine, the other one.
+    fn bind_any(&self, address: SocketAddr) -> io::Result<TcpListener> {
+        match self.bind(address) {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse && address.ip().is_unspecified() => {
+                self.bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
+            }
+            other => other,
+        }
     }
 
     fn bind(&self, address: SocketAddr) -> io::Result<TcpListener> {

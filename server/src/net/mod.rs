@@ -6,3 +6,5 @@ pub mod dial;
 pub mod election_port;
 pub mod link;
 pub mod quorum_port;
+#[cfg(test)]
+mod tests;

@@ -52,7 +52,7 @@ fn rewrite(from: &str, to: &str) -> Result<(), StoreError> {
     new.write_current_epoch(found.current)?;
     if let Some(zxid) = found.snapshot_zxid {
         let image = Image { tail: found.snapshot_tail, ..found.image };
-        new.install_snapshot(&image, zxid)?;
+        new.install_snapshot(&image, zxid, &[])?;
     }
     for txn in &found.tail {
         new.append(txn.zxid(), &txn.bytes)?;

@@ -166,12 +166,13 @@ impl<F: DiskFile> Window<F> {
     /// Where the first byte other than zero is, at or after `offset`.
     pub(crate) fn first_nonzero(&mut self, mut offset: u64) -> Result<Option<u64>, StoreError> {
         while offset < self.size {
-            let bytes = self.get(offset, WINDOW)?;
+            // At least one byte, and then all that the window has anyway.
+            if self.get(offset, 1)?.is_empty() {
+                break;
+            }
+            let bytes = &self.buf[(offset - self.start) as usize..];
             if let Some(at) = bytes.iter().position(|byte| *byte != 0) {
                 return Ok(Some(offset + at as u64));
-            }
-            if bytes.is_empty() {
-                break;
             }
             offset += bytes.len() as u64;
         }

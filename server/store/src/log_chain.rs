@@ -126,6 +126,8 @@ impl<F: DiskFile> Walk<'_, F> {
         if let Some((count, first)) = repeated {
             self.walked.notes.push(Repair::DuplicatesSkipped { file: path.to_owned(), count, first });
         }
+        // Zeros right after the header: only a look behind them tells an empty log from a torn one.
+        let end = if reader.offset() == start { reader.tail_damage(end)? } else { end };
         if reader.offset() == start && end == LogEnd::Clean {
             let (file, size) = (path.to_owned(), reader.size());
             self.walked.empty.push(EmptyLog { file, size, headless: false });
@@ -192,7 +194,7 @@ impl<F: DiskFile> Walk<'_, F> {
     fn finish(mut self) -> Result<Walked, StoreError> {
         let Some((mut reader, end, file)) = self.previous.take() else { return Ok(self.walked) };
         let LogEnd::Damaged { what } = reader.tail_damage(end)? else { return Ok(self.walked) };
-        let (last_intact, count) = reader.intact_behind()?;
+        let (last_intact, count) = reader.intact_behind(self.walked.last)?;
         let offset = reader.offset();
         if last_intact - offset > MAX_UNSYNCED {
             let what = format!(

@@ -20,6 +20,8 @@ const PREFIX_LEN: usize = 12;
 const END_OF_RECORD: u8 = 0x42;
 /// Longest record that is read, 256 MiB: far more than any server writes, yet garbage cannot claim all memory.
 pub(crate) const MAX_RECORD: usize = 256 << 20;
+/// Epochs that can pass between two transactions, for telling records from noise.
+const MAX_EPOCH_STEP: u32 = 1 << 16;
 /// Where a record's body holds the zxid: after client id and cxid.
 const ZXID_AT: usize = 8 + 4;
 
@@ -92,8 +94,9 @@ impl<F: DiskFile> LogReader<F> {
         if header.len() == HEADER_LEN && header[..8] == HEADER[..8] {
             return Ok(Opened::Log(Self { window, offset: HEADER_LEN as u64 }));
         }
-        let torn = header.len() < HEADER_LEN && HEADER.starts_with(&header);
-        if torn || window.first_nonzero(0)?.is_none() {
+        let written = header.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let torn = HEADER.starts_with(&header[..written]);
+        if torn && window.first_nonzero(written as u64)?.is_none() {
             return Ok(Opened::Headless);
         }
         let what = format!("the file header is {header:02x?}, not that of a log of version 2");
@@ -139,26 +142,37 @@ impl<F: DiskFile> LogReader<F> {
         }
     }
 
-    /// End of the last intact record behind the damage at the cursor, and how many there are.
+    /// End of the last intact record with a zxid after `last` behind the damage at the cursor, and how many there are.
     ///
     /// Writes that were never synced reach the disk in any order, so a torn tail may have intact records behind it,
     /// but not further than [`crate::config::MAX_UNSYNCED`].
-    pub(crate) fn intact_behind(&mut self) -> Result<(u64, u64), StoreError> {
-        let (mut last, mut count) = (self.offset, 0);
+    pub(crate) fn intact_behind(&mut self, last: Zxid) -> Result<(u64, u64), StoreError> {
+        let (mut end, mut count) = (self.offset, 0);
         let mut at = self.offset + 1;
         while at < self.window.size() {
-            if let Ok(body) = read_body(&mut self.window, at)?
-                && body.len() >= TxnHeader::ENCODED_LEN
+            if self.looks_like_record(at, last)?
+                && let Ok(body) = read_body(&mut self.window, at)?
             {
                 at += record_len(body);
-                (last, count) = (at, count + 1);
+                (end, count) = (at, count + 1);
                 continue;
             }
             // A record has something other than zero within its first bytes: no need to look before that.
             let Some(nonzero) = self.window.first_nonzero(at + 1)? else { break };
             at = (at + 1).max(nonzero.saturating_sub(PREFIX_LEN as u64));
         }
-        Ok((last, count))
+        Ok((end, count))
+    }
+
+    /// Rules nearly every offset out by the start of the would-be record, without reading its body: an Adler-32 in a
+    /// long, and a zxid that can come after `last`.
+    fn looks_like_record(&mut self, at: u64, last: Zxid) -> Result<bool, StoreError> {
+        let bytes = self.window.get(at, PREFIX_LEN + TxnHeader::ENCODED_LEN)?;
+        let small_checksum = bytes.starts_with(&[0; 4]);
+        let zxid = bytes.get(PREFIX_LEN..).and_then(zxid_of);
+        Ok(small_checksum
+            && bytes.len() == PREFIX_LEN + TxnHeader::ENCODED_LEN
+            && zxid.is_some_and(|zxid| zxid > last && zxid.epoch().0 - last.epoch().0 <= MAX_EPOCH_STEP))
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) const RESERVE: &str = ".reserve";
 pub(crate) const INITIALIZE: &str = "initialize";
 const TMP: &str = ".tmp";
 const INSTALL_TMP: &str = ".snapshot.installing";
+const INSTALL_LOG_TMP: &str = ".log.installing";
 
 /// How a snapshot file is compressed (upstream `zookeeper.snapshot.compression.method`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -90,6 +91,11 @@ impl Layout {
     pub(crate) fn install_tmp(&self) -> PathBuf {
         self.snap_dir.join(INSTALL_TMP)
     }
+
+    /// Where the log grows that belongs to such a snapshot.
+    pub(crate) fn install_log_tmp(&self) -> PathBuf {
+        self.log_dir.join(INSTALL_LOG_TMP)
+    }
 }
 
 /// The neighbour in which the next content of a small file is prepared.
@@ -104,7 +110,7 @@ pub(crate) fn is_leftover(name: &str) -> bool {
     let small = [ACCEPTED_EPOCH, CURRENT_EPOCH, INSTALLING, CLEAN, ORIGIN];
     match name.strip_suffix(TMP) {
         Some(stem) => small.contains(&stem) || stem.starts_with(".snapshot.") || stem == RESERVE,
-        None => name == INSTALL_TMP,
+        None => name == INSTALL_TMP || name == INSTALL_LOG_TMP,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::StoreError;
 use crate::files::{self, Marker};
 use crate::log_chain::{self, Seen, Walked};
+use crate::log_reader::HEADER_LEN;
 use crate::names::{self, CLEAN, Named, ORIGIN};
 use crate::repair::Repair;
 use crate::snapshot_reader::load_snapshot;
@@ -206,13 +207,21 @@ impl<D: Disk> Store<D> {
             repairs.push(Repair::EmptyLogRemoved { file: empty.file.clone(), len: empty.size });
         }
         if let Some(torn) = &walked.torn {
-            let mut file = self.open_log(&torn.file)?;
-            file.set_len(torn.offset).map_err(StoreError::io(&torn.file, "cut"))?;
+            if torn.offset == HEADER_LEN as u64 {
+                files::remove_durably(&self.disk, &torn.file)?;
+            } else {
+                let mut file = self.open_log(&torn.file)?;
+                file.set_len(torn.offset).map_err(StoreError::io(&torn.file, "cut"))?;
+            }
             let removed = torn.size - torn.offset;
             let (path, what) = (torn.file.clone(), torn.what.clone());
             repairs.push(Repair::TornTailCut { file: path, offset: torn.offset, removed, what });
         }
-        for path in &walked.files {
+        let removed = |path: &&std::path::PathBuf| {
+            let torn = walked.torn.as_ref();
+            torn.is_some_and(|torn| torn.file == **path && torn.offset == HEADER_LEN as u64)
+        };
+        for path in walked.files.iter().filter(|path| !removed(path)) {
             self.open_log(path)?.sync().map_err(StoreError::sync(path))?;
         }
         Ok(())
@@ -223,15 +232,18 @@ impl<D: Disk> Store<D> {
     }
 
     fn remove_leftovers(&self, repairs: &mut Vec<Repair>) -> Result<(), StoreError> {
-        let before = repairs.len();
-        for name in files::list(&self.disk, &self.layout.snap_dir)? {
-            if names::is_leftover(&name) {
-                let file = self.layout.in_snap_dir(&name);
+        for dir in [&self.layout.snap_dir, &self.layout.log_dir] {
+            let before = repairs.len();
+            for name in files::list(&self.disk, dir)?.iter().filter(|name| names::is_leftover(name)) {
+                let file = dir.join(name);
                 files::remove(&self.disk, &file)?;
                 repairs.push(Repair::LeftoverRemoved { file });
             }
+            if repairs.len() > before {
+                files::sync_dir(&self.disk, dir)?;
+            }
         }
-        if repairs.len() > before { files::sync_dir(&self.disk, &self.layout.snap_dir) } else { Ok(()) }
+        Ok(())
     }
 
     fn read_clean_marker(&mut self, repairs: &mut Vec<Repair>) -> Result<Option<Zxid>, StoreError> {

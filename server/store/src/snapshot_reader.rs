@@ -170,7 +170,10 @@ impl<'a, R: Read> Input<'a, R> {
         self.adler.write_slice(&rest[start..sealed]);
         let expected = i64::from(self.adler.checksum());
         let found = r.i64().and_then(|found| Ok((found, r.string()?)));
-        let (found, _) = found.map_err(|error| self.corrupt(format!("the seal is cut short: {error}")))?;
+        let (found, end) = found.map_err(|error| self.corrupt(format!("the seal is cut short: {error}")))?;
+        if end.as_deref() != Some("/") {
+            return Err(self.corrupt(format!("the seal ends with {end:?}")));
+        }
         if found != expected {
             let what = format!("the checksum is {found:#x}, the bytes before it give {expected:#x}");
             return Err(self.corrupt(what));

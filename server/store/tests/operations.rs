@@ -119,7 +119,7 @@ fn truncation_removes_logs_and_snapshots_after_the_target_and_nothing_else() {
 fn truncation_to_what_cannot_be_built_is_impossible_and_changes_nothing() {
     let (disk, mut store) = history();
     accept(&mut store, 2);
-    store.install_snapshot(&image("leader", zxid(2, 5)), zxid(2, 5)).expect("install");
+    store.install_snapshot(&image("leader", zxid(2, 5)), zxid(2, 5), &[]).expect("install");
     log(&mut store, 2, 6..=8);
     let before = names(&disk);
     for target in [zxid(1, 13), zxid(2, 4), zxid(2, 9)] {
@@ -148,7 +148,7 @@ fn truncation_reaches_repeated_records_in_older_logs() {
 fn an_installation_replaces_all_history_and_the_log_starts_anew() {
     let (disk, mut store) = history();
     accept(&mut store, 2);
-    store.install_snapshot(&image("leader", zxid(1, 10)), zxid(1, 10)).expect("install");
+    store.install_snapshot(&image("leader", zxid(1, 10)), zxid(1, 10), &[]).expect("install");
     let found = store.recover(Image::default).expect("recover");
     assert_eq!(found.image.label(), label("leader", zxid(1, 10)));
     assert_eq!((found.last_logged, found.tail.len()), (zxid(1, 10), 0));
@@ -160,7 +160,7 @@ fn an_installation_replaces_all_history_and_the_log_starts_anew() {
 #[test]
 fn an_installation_replaces_a_snapshot_of_the_same_zxid() {
     let (_, mut store) = history();
-    store.install_snapshot(&image("leader", zxid(1, 12)), zxid(1, 12)).expect("install");
+    store.install_snapshot(&image("leader", zxid(1, 12)), zxid(1, 12), &[]).expect("install");
     let found = store.recover(Image::default).expect("recover");
     assert_eq!(found.image.label(), label("leader", zxid(1, 12)));
 }

@@ -165,7 +165,7 @@ DECODERS = {
     "multiRead": _multi_results,
     "getEphemerals": lambda r: sorted(r.strings()),
     "getAllChildrenNumber": lambda r: r.int(),
-    "whoAmI": lambda r: [(r.string(), r.string()) for _ in range(r.int())],
+    "whoAmI": lambda r: sorted((r.string(), r.string()) for _ in range(r.int())),  # a set, too
     "ping": lambda r: None,
     "auth": lambda r: None,
     "setWatches": lambda r: None,

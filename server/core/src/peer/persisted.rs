@@ -61,11 +61,11 @@ impl Peer {
                 base.epochs.current = *epoch;
                 parts.out.emit(Effect::Observe(Observation::EpochCurrent(*epoch)));
             }
-            IoKind::Install(image) if done.current => {
+            IoKind::Install { image, end } if done.current => {
                 let zxid = image.last_processed();
                 let now = parts.now;
                 base.adopt_tree((**image).clone(), now);
-                base.journal.installed(zxid);
+                base.journal.installed(zxid, *end);
                 base.needs_image = false;
                 base.no_history = false;
             }
@@ -77,7 +77,7 @@ impl Peer {
                 }
             }
             IoKind::Load
-            | IoKind::Install(_)
+            | IoKind::Install { .. }
             | IoKind::Truncate
             | IoKind::RollLog
             | IoKind::CleanMarker(_) => {}
@@ -140,7 +140,12 @@ impl Peer {
 
     /// A periodic snapshot ended. A failed write costs nothing but a longer replay, for the log is intact; a failed
     /// fsync says nothing about what is durable any more, and ends the process like any other.
-    pub(super) fn snapshot_done(&mut self, parts: &mut CtxParts<'_>, zxid: Zxid, result: Result<(), DiskError>) {
+    pub(super) fn snapshot_done(
+        &mut self,
+        parts: &mut CtxParts<'_>,
+        zxid: Zxid,
+        result: Result<(), DiskError>,
+    ) {
         self.base.snapshots.in_flight = false;
         let Err(error) = result else { return };
         let text = format!("snapshot {zxid} failed: {error}");

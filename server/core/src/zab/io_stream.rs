@@ -18,8 +18,11 @@ pub(crate) enum IoKind {
     AcceptedEpoch(Epoch),
     CurrentEpoch(Epoch),
     Truncate,
-    /// The image that becomes the tree.
-    Install(Box<DataTree>),
+    /// The image that becomes the tree, and where the log that came with it ends.
+    Install {
+        image: Box<DataTree>,
+        end: Zxid,
+    },
     RollLog,
     CleanMarker(Zxid),
 }
@@ -60,7 +63,10 @@ impl IoStream {
             PersistOp::WriteAcceptedEpoch(epoch) => IoKind::AcceptedEpoch(*epoch),
             PersistOp::WriteCurrentEpoch(epoch) => IoKind::CurrentEpoch(*epoch),
             PersistOp::Truncate { .. } => IoKind::Truncate,
-            PersistOp::InstallSnapshot { image } => IoKind::Install(image.clone()),
+            PersistOp::InstallSnapshot { image, tail } => {
+                let end = tail.last().map_or(image.last_processed(), |(zxid, _)| *zxid);
+                IoKind::Install { image: image.clone(), end }
+            }
             PersistOp::RollLog => IoKind::RollLog,
             PersistOp::WriteCleanMarker { zxid } => IoKind::CleanMarker(*zxid),
         };

@@ -82,13 +82,16 @@ impl Journal {
     /// The history becomes that of an image ending at `zxid`; memory follows when the image is durable.
     pub(crate) fn replace_history(&mut self, zxid: Zxid) {
         self.entries.clear();
+        self.window.clear();
+        self.window_base = zxid;
         self.appended = zxid;
         self.durable = zxid;
         self.dirty = true;
     }
 
-    /// The image is durable and in memory.
-    pub(crate) fn installed(&mut self, zxid: Zxid) {
+    /// The image at `zxid` is durable and in memory, and the log that came with it is durable up to `end`.
+    pub(crate) fn installed(&mut self, zxid: Zxid, end: Zxid) {
+        self.durable = self.durable.max(end);
         self.applied = zxid;
         self.committed = zxid;
         self.window.clear();

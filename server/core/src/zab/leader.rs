@@ -121,7 +121,7 @@ impl Leader {
             | IoKind::CurrentEpoch(_)
             | IoKind::Load
             | IoKind::Truncate
-            | IoKind::Install(_)
+            | IoKind::Install { .. }
             | IoKind::RollLog
             | IoKind::CleanMarker(_) => Ok(()),
         }
@@ -401,7 +401,8 @@ impl Leader {
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let phase = if self.phase == Phase::Broadcast { self.next_ping } else { self.deadline };
-        let due = self.primary.as_ref().and_then(Primary::next_deadline);
+        // While resigning nothing is submitted, so what is due must not wake us either.
+        let due = self.primary.as_ref().filter(|_| self.resigning.is_none()).and_then(Primary::next_deadline);
         [Some(phase), due, self.resigning].into_iter().flatten().min()
     }
 

@@ -22,6 +22,7 @@ use crate::input::{LinkEvent, LinkId};
 use crate::mutants::mutant;
 use crate::session::LearnerSessions;
 use crate::time::Instant;
+use crate::tree::DataTree;
 
 /// Wait between attempts to reach the leader, milliseconds (upstream sleeps a second; a leader is usually there sooner).
 const RETRY_MS: u64 = 200;
@@ -75,6 +76,8 @@ pub(crate) struct Learner {
     pub(super) settled_syncs: VecDeque<(Zxid, SyncWaiter)>,
     /// Observers that this follower serves.
     pub(super) master: Option<ObserverMaster>,
+    /// The image of a SNAP, until NEWLEADER says that what follows it is complete.
+    pub(super) image: Option<Box<DataTree>>,
     /// Mutant `observer_master_skips` only.
     skip_until: Zxid,
 }
@@ -100,6 +103,7 @@ impl Learner {
             syncs: VecDeque::new(),
             settled_syncs: VecDeque::new(),
             master: None,
+            image: None,
             skip_until: Zxid::ZERO,
         };
         learner.dial(ctx);
@@ -218,7 +222,7 @@ impl Learner {
             | IoKind::Append(_)
             | IoKind::Load
             | IoKind::Truncate
-            | IoKind::Install(_)
+            | IoKind::Install { .. }
             | IoKind::RollLog
             | IoKind::CleanMarker(_) => {}
         }

@@ -1,7 +1,9 @@
 //! Taking the leader's history in (upstream `Learner.syncWithLeader`).
 //!
-//! Order is everything here, and it is the order of the disk stream: cut or image first, then every transaction, then
-//! `currentEpoch`; only when the last of these is durable is NEWLEADER acknowledged (ZOOKEEPER-3911, 4643, 4646, 4785).
+//! Order is everything here, and it is the order of the disk stream: the cut and every transaction, or the image together
+//! with every transaction, then `currentEpoch`; only when the last of these is durable is NEWLEADER acknowledged
+//! (ZOOKEEPER-3911, 4643, 4646, 4785). Image and transactions are one operation: installed one after the other, a crash
+//! between them would leave less than this member had logged, and perhaps less than what it had helped to commit.
 //! Nothing of it enters the tree before UPTODATE (ZOOKEEPER-1549).
 
 use std::sync::Arc;
@@ -64,8 +66,17 @@ impl Learner {
         ctx.base.journal.replace_history(zxid);
         self.sync_committed = zxid;
         self.stage = Stage::Syncing;
-        ctx.base.io.submit(PersistOp::InstallSnapshot { image }, ctx.out);
+        self.image = Some(image);
         Ok(())
+    }
+
+    /// Hands the image and every transaction that came after it to the disk, as one operation.
+    fn persist_image(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(image) = self.image.take() else { return };
+        let after = image.last_processed();
+        let tail = ctx.base.journal.history(after, ctx.base.journal.appended);
+        let tail = tail.map(|txn| (txn.header.zxid, txn.bytes.clone())).collect();
+        ctx.base.io.submit(PersistOp::InstallSnapshot { image, tail }, ctx.out);
     }
 
     /// Packets between the start of the synchronization and UPTODATE.
@@ -96,10 +107,11 @@ impl Learner {
         if !ctx.base.journal.accepts(zxid) {
             return Err(self.stream_fault(ctx, format!("gap: proposal {zxid} after {after}")));
         }
-        if self.stage == Stage::Broadcast {
-            ctx.append_received(txn);
-        } else {
-            ctx.append(txn);
+        match self.stage {
+            Stage::Broadcast => ctx.append_received(txn),
+            // The image is not on disk yet: what follows it goes there together with it.
+            _ if self.image.is_some() => ctx.base.journal.push(txn),
+            _ => ctx.append(txn),
         }
         if mutant!("ack_before_sync") && self.stage == Stage::Broadcast {
             self.acknowledge(ctx, zxid);
@@ -122,6 +134,7 @@ impl Learner {
             let expected = Zxid::new(self.epoch, 0);
             return Err(self.stream_fault(ctx, format!("NEWLEADER {} where {expected} was due", packet.zxid)));
         }
+        self.persist_image(ctx);
         self.acked_history = self.sync_committed;
         self.stage = Stage::EnteringEpoch;
         if mutant!("newleader_ack_early") {

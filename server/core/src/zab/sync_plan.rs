@@ -101,7 +101,7 @@ mod tests {
         // ZOOKEEPER-3526, 4352: a server that has loaded a snapshot and nothing else knows no range at all.
         let mut journal = Journal::new(3);
         journal.replace_history(Zxid(E2 + 5));
-        journal.installed(Zxid(E2 + 5));
+        journal.installed(Zxid(E2 + 5), Zxid(E2 + 5));
         assert_eq!(plan(&journal, Zxid(E2 + 4), Zxid(E2 + 5)), SyncPlan::Snap);
         assert_eq!(plan(&journal, Zxid::ZERO, Zxid(E2 + 5)), SyncPlan::Snap);
         assert_eq!(plan(&journal, Zxid(E2 + 5), Zxid(E2 + 5)), SyncPlan::Diff { from: Zxid(E2 + 5) });

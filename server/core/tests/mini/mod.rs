@@ -331,9 +331,10 @@ impl Disk {
             PersistOp::WriteAcceptedEpoch(epoch) => self.accepted = epoch,
             PersistOp::WriteCurrentEpoch(epoch) => self.current = epoch,
             PersistOp::Truncate { zxid } => self.log.retain(|txn| txn.header.zxid <= zxid),
-            PersistOp::InstallSnapshot { image } => {
+            PersistOp::InstallSnapshot { image, tail } => {
                 self.image = *image;
-                self.log.clear();
+                self.log =
+                    tail.into_iter().map(|(_, txn)| LoggedTxn::decode(txn).expect("a transaction")).collect();
             }
             PersistOp::RollLog | PersistOp::WriteCleanMarker { .. } => {}
         }

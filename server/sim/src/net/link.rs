@@ -34,10 +34,12 @@ pub(super) struct Link {
     pub(super) scheduled: [usize; 2],
     /// Nothing may overtake: the latest arrival time given out.
     pub(super) last_arrival: [Nanos; 2],
+    /// It broke: nothing but the news of that travels any more.
+    pub(super) broken: bool,
 }
 
 impl Link {
     pub(super) fn new(ends: [End; 2], now: Nanos) -> Self {
-        Self { ends, queues: Default::default(), scheduled: [0; 2], last_arrival: [now; 2] }
+        Self { ends, queues: Default::default(), scheduled: [0; 2], last_arrival: [now; 2], broken: false }
     }
 }

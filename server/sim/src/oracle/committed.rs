@@ -16,6 +16,8 @@ pub struct Committed {
     history: Vec<Entry>,
     /// What each leader proposed: zxid -> hash and leader.
     proposed: BTreeMap<Zxid, (u64, i64)>,
+    /// What members held when an operator emptied their directory: their acknowledgements may still be under way.
+    pub lost: Ledgers,
 }
 
 impl Committed {
@@ -50,7 +52,8 @@ impl Committed {
     pub fn applied(&mut self, node: i64, from: Zxid, to: Zxid, ledgers: &Ledgers, voters: &[i64]) -> Result<(), Violation> {
         let Some(ledger) = ledgers.get(&node) else { return Ok(()) };
         self.check_base(node, to, ledger)?;
-        for entry in ledger.range(from, to) {
+        // Up to the base it is the image that speaks.
+        for entry in ledger.range(from.max(ledger.base), to) {
             if !ledger.holds(entry.zxid, entry.hash, true) {
                 let text = format!("{node} applied {} before its own log had it durably", entry.zxid);
                 return Err(Violation::new("AppliedIsLogged", text));
@@ -100,7 +103,10 @@ impl Committed {
         }
         let holders = voters
             .iter()
-            .filter(|voter| ledgers.get(voter).is_some_and(|ledger| ledger.holds(entry.zxid, entry.hash, true)))
+            .filter(|voter| {
+                let mut either = [ledgers.get(voter), self.lost.get(voter)].into_iter().flatten();
+                either.any(|ledger| ledger.holds(entry.zxid, entry.hash, true))
+            })
             .count();
         if holders * 2 <= voters.len() {
             let text = format!("{node} committed {}, durable on {holders} of {} voters", entry.zxid, voters.len());

@@ -13,7 +13,7 @@ use super::Violation;
 use crate::trace::fnv;
 
 /// One logged transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     pub zxid: Zxid,
     pub hash: u64,
@@ -27,6 +27,14 @@ impl Entry {
     }
 }
 
+/// A change of the whole history that was begun: until it is known to be done, recovery may find either side of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Doubt {
+    Truncate(Zxid),
+    /// An image, and the transactions that come with it.
+    Install(Zxid, Vec<Entry>),
+}
+
 /// One member's log and epochs.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
@@ -38,6 +46,8 @@ pub struct Ledger {
     entries: Vec<Entry>,
     /// How many entries an fsync covers.
     durable: usize,
+    /// Begun and not known to be done.
+    pub doubt: Option<Doubt>,
     /// As durable on disk.
     pub accepted: Epoch,
     pub current: Epoch,
@@ -62,6 +72,7 @@ impl Ledger {
 
     /// The log ends at `zxid` from here on; an image that ends later goes with it.
     pub fn truncate(&mut self, zxid: Zxid) {
+        self.doubt = None;
         let keep = self.entries.partition_point(|entry| entry.zxid <= zxid);
         self.entries.truncate(keep);
         self.durable = self.durable.min(keep);
@@ -70,13 +81,21 @@ impl Ledger {
         }
     }
 
-    /// An image becomes the whole history.
-    pub fn install(&mut self, zxid: Zxid) {
-        *self = Self { base: zxid, accepted: self.accepted, current: self.current, ..Self::default() };
+    /// An image, and the transactions that come with it, become the whole history.
+    pub fn install(&mut self, zxid: Zxid, tail: Vec<Entry>) {
+        let durable = tail.len();
+        let (accepted, current) = (self.accepted, self.current);
+        *self = Self { base: zxid, entries: tail, durable, accepted, current, ..Self::default() };
     }
 
     /// The member's process read its directory and found this; all of it counts as durable from here on.
     pub fn recovered(&mut self, base: Zxid, tail: Vec<Entry>) {
+        if let Some(Doubt::Install(zxid, installed)) = self.doubt.take()
+            && zxid == base
+            && installed == tail
+        {
+            return self.install(base, tail);
+        }
         if self.base < base {
             self.older_bases.push(self.base);
         }
@@ -130,7 +149,12 @@ pub type Ledgers = BTreeMap<i64, Ledger>;
 /// Checks what recovery found against what had been written: nothing that was synced is missing, nothing was invented.
 pub fn check_recovery(before: &Ledger, base: Zxid, found: &[Entry]) -> Result<(), Violation> {
     let last = found.last().map_or(base, |entry| entry.zxid);
-    let owed = before.durable_last();
+    let owed = match &before.doubt {
+        // The new history, whole: nothing of the old one is owed any more.
+        Some(Doubt::Install(zxid, tail)) if *zxid == base && tail == found => return Ok(()),
+        Some(Doubt::Truncate(zxid)) => before.durable_last().min(*zxid),
+        Some(Doubt::Install(..)) | None => before.durable_last(),
+    };
     if last < owed {
         return Err(Violation::new("Durability", format!("recovery ends at {last}, but {owed} was promised")));
     }

@@ -14,7 +14,7 @@ pub mod streams;
 pub mod trees;
 pub mod watches;
 
-use zk_core::facts::{Facts, Role};
+use zk_core::facts::Facts;
 use zk_core::input::LinkId;
 use zk_jute::election::Notification;
 use zk_jute::quorum::QuorumPacket;
@@ -97,12 +97,10 @@ impl Oracles {
         }
     }
 
-    /// A member hands an append to its storage: a proposal, if it leads.
-    pub fn proposed(&mut self, node: i64, entry: &Entry, facts: &Facts) {
-        if matches!(facts.role, Role::Leading | Role::Standalone) && entry.zxid.epoch() == facts.current_epoch {
-            let result = self.committed.proposed(node, entry);
-            self.check(result);
-        }
+    /// An established leader hands a transaction of its own epoch to its storage.
+    pub fn proposed(&mut self, node: i64, entry: &Entry) {
+        let result = self.committed.proposed(node, entry);
+        self.check(result);
     }
 
     /// An append reached the disk's cache.
@@ -179,7 +177,9 @@ impl Oracles {
 
     /// An operator emptied the member's directory: it promises nothing any more.
     pub fn wiped(&mut self, node: i64) {
-        self.ledgers.remove(&node);
+        if let Some(ledger) = self.ledgers.remove(&node) {
+            self.committed.lost.insert(node, ledger);
+        }
         self.epochs.forget(node);
     }
 }

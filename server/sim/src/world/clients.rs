@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    fn client_sends(&mut self, id: usize, bytes: Bytes) {
+    pub(crate) fn client_sends(&mut self, id: usize, bytes: Bytes) {
         let now = self.agenda.now();
         let delay = self.client_prng.between(self.options.delays.least, self.options.delays.most);
         let client = &mut self.clients[id];
@@ -280,8 +280,9 @@ impl World {
     }
 
     fn client_answered(&mut self, id: usize, header: ReplyHeader, mut reader: Reader) -> Result<(), Violation> {
-        let Some(pending) = self.clients[id].pending.pop_front().filter(|pending| pending.xid == header.xid) else {
-            let text = format!("client {id} got the answer {} out of turn", header.xid);
+        let turn = self.clients[id].pending.front().map(|pending| pending.xid);
+        let Some(pending) = self.clients[id].pending.pop_front_if(|pending| pending.xid == header.xid) else {
+            let text = format!("client {id} got the answer {} while {turn:?} is due", header.xid);
             return Err(Violation::new("AnswersInOrder", text));
         };
         let op = pending.request.op();

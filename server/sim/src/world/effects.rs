@@ -8,7 +8,7 @@ use zk_jute::quorum::{PacketType, QuorumPacket};
 
 use super::World;
 use crate::event::Event;
-use crate::net::Carried;
+use crate::net::{Carried, Delivery};
 use crate::oracle::Process;
 use crate::oracle::ledger::Entry;
 use crate::wire;
@@ -73,9 +73,9 @@ impl World {
 
     fn persist(&mut self, id: i64, io: zk_core::effect::IoId, op: zk_core::effect::PersistOp) {
         if let zk_core::effect::PersistOp::Append { zxid, bytes } = &op
-            && let Some(facts) = self.facts(id)
+            && self.node(id).proc.as_ref().is_some_and(|process| process.leading == Some(zxid.epoch()))
         {
-            self.oracles.proposed(id, &Entry::new(*zxid, bytes), &facts);
+            self.oracles.proposed(id, &Entry::new(*zxid, bytes));
         }
         if let Some(process) = &mut self.node_mut(id).proc {
             process.storage.push(io, op);
@@ -96,6 +96,9 @@ impl World {
                 let leads = self.facts(id).is_some_and(|facts| matches!(facts.role, Role::Leading | Role::Standalone));
                 // The tree has just taken the history in; the oracles must have it before they judge the leader.
                 self.check_applied(id);
+                if let Some(process) = &mut self.node_mut(id).proc {
+                    process.leading = leads.then_some(*epoch);
+                }
                 if leads {
                     self.oracles.established(Process { node: id, boot: self.node(id).boot }, *epoch);
                 }
@@ -105,18 +108,25 @@ impl World {
                 let text = format!("{id} at {zxid}: its leader predicted {expected:x}, it has {actual:x}");
                 self.oracles.check(Err(crate::oracle::Violation::new("DigestPredicted", text)));
             }
-            Observation::Synchronizing { mode, .. } => match *mode {
-                "DIFF" => self.counters.diffs += 1,
-                "TRUNC" => self.counters.truncs += 1,
-                _ => self.counters.snaps += 1,
-            },
+            Observation::Synchronizing { peer, mode, .. } => {
+                self.syncs.insert(peer.0, mode);
+                match *mode {
+                    "DIFF" => self.counters.diffs += 1,
+                    "TRUNC" => self.counters.truncs += 1,
+                    _ => self.counters.snaps += 1,
+                }
+            }
+            Observation::LeftRole { .. } => {
+                if let Some(process) = &mut self.node_mut(id).proc {
+                    process.leading = None;
+                }
+            }
             Observation::SnapshotStarted { .. } => self.counters.snapshots += 1,
             Observation::SessionExpired(_) => self.counters.expired += 1,
             Observation::RoleChanged { .. }
             | Observation::ElectionFinished { .. }
             | Observation::EpochAccepted(_)
             | Observation::EpochCurrent(_)
-            | Observation::LeftRole { .. }
             | Observation::LinkFault { .. }
             | Observation::DiskFault(_)
             | Observation::Committed { .. }
@@ -133,7 +143,7 @@ impl World {
 
     /// A packet reaches a member: a line of the transcript, unless it is the small talk of a healthy link.
     pub(super) fn say_event(&mut self, id: i64, link: LinkId, event: &LinkEvent) {
-        if self.transcript.is_none() {
+        if self.transcript.is_none() || !self.show_packets {
             return;
         }
         let from = self.net.peer_of(id, self.node(id).boot, link).map_or("?".to_owned(), |peer| peer.to_string());
@@ -145,6 +155,22 @@ impl World {
             LinkEvent::Accepted | LinkEvent::AcceptedObserver | LinkEvent::Connected => return,
         };
         self.say(&line);
+    }
+
+    /// What a delivery is, for `deliver`: the kind of its packet, or `Vote`, `Image`, `Open`, `Opened`, `Closed`.
+    pub(crate) fn delivery_kind(delivery: &Delivery) -> String {
+        match delivery {
+            Delivery::Vote { .. } => "Vote".to_owned(),
+            Delivery::Link { carried, .. } => match carried {
+                Carried::Open(_) => "Open".to_owned(),
+                Carried::Opened => "Opened".to_owned(),
+                Carried::Image(_) => "Image".to_owned(),
+                Carried::Closed(_) => "Closed".to_owned(),
+                Carried::Packet(bytes) => {
+                    wire::decode_packet(bytes).map_or("?".to_owned(), |packet| format!("{:?}", packet.kind))
+                }
+            },
+        }
     }
 
     pub(super) fn schedule_storage(&mut self, id: i64, delay: crate::clock::Nanos) {

@@ -133,6 +133,11 @@ impl World {
 
     fn pause(&mut self, id: i64) {
         let until = self.agenda.now() + self.fault_prng.between(20, 2_500) * MS;
+        self.pause_until(id, until);
+    }
+
+    /// The process of `id` stands still until `until`.
+    pub(crate) fn pause_until(&mut self, id: i64, until: Nanos) {
         let node = self.node_mut(id);
         if node.is_up() && node.paused_until.is_none() {
             node.paused_until = Some(until);

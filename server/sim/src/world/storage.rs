@@ -1,11 +1,13 @@
 //! The storage threads of the members, and the ledgers that follow them.
 
+use bytes::Bytes;
 use zk_core::effect::{IoId, PersistOp};
 use zk_core::input::{DiskError, Input, Persisted, Recovery};
+use zk_jute::Zxid;
 
 use super::World;
 use crate::event::Event;
-use crate::oracle::ledger::{Entry, check_recovery};
+use crate::oracle::ledger::{Doubt, Entry, check_recovery};
 use crate::oracle::{Violation, epochs};
 use crate::storage::{ACCEPTED_EPOCH, CURRENT_EPOCH, Running};
 
@@ -67,6 +69,15 @@ impl World {
     }
 
     fn operation_done(&mut self, id: i64, io: IoId, op: &PersistOp) {
+        let ledger = self.oracles.ledgers.entry(id).or_default();
+        match op {
+            PersistOp::Truncate { zxid } => ledger.doubt = Some(Doubt::Truncate(*zxid)),
+            PersistOp::InstallSnapshot { image, tail } => {
+                ledger.doubt = Some(Doubt::Install(image.last_processed(), entries_of(tail)));
+            }
+            PersistOp::Load => {}
+            _ => ledger.doubt = None,
+        }
         let Some(process) = &mut self.node_mut(id).proc else { return };
         let result = process.storage.carry_out(op);
         if self.power_cut_if_dark(id) {
@@ -88,7 +99,9 @@ impl World {
         let ledger = self.oracles.ledgers.entry(id).or_default();
         match (op, done) {
             (PersistOp::Truncate { zxid }, _) => ledger.truncate(*zxid),
-            (PersistOp::InstallSnapshot { image }, _) => ledger.install(image.last_processed()),
+            (PersistOp::InstallSnapshot { image, tail }, _) => {
+                ledger.install(image.last_processed(), entries_of(tail));
+            }
             (PersistOp::Load, Persisted::Loaded(found)) => self.recovered(id, found),
             _ => {}
         }
@@ -144,4 +157,8 @@ impl World {
             self.input(id, Input::SnapshotDone { zxid, result });
         }
     }
+}
+
+fn entries_of(tail: &[(Zxid, Bytes)]) -> Vec<Entry> {
+    tail.iter().map(|(zxid, bytes)| Entry::new(*zxid, bytes)).collect()
 }

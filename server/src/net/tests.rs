@@ -1,0 +1,216 @@
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use zk_core::Input;
+use zk_core::tree::DataTree;
+use zk_jute::election::{InitialMessage, Notification, PROTOCOL_VERSION_V1, PeerState, frame, try_unframe};
+use zk_jute::quorum::{PacketType, QuorumPacket, SNAP_SIGNATURE};
+use zk_jute::snapshot::{SnapshotDecoder, SnapshotPiece};
+use zk_jute::{ServerId, Writer, Zxid};
+
+use super::election_port::ElectionPort;
+use super::link::{Link, Overflow};
+use crate::config::{Ensemble, NetConfig, ServerLine};
+use crate::driver::{Handle, Message};
+
+fn packet(kind: PacketType, zxid: i64, data: &Bytes) -> QuorumPacket {
+    QuorumPacket { kind, zxid: Zxid(zxid), data: Some(data.clone()), auth_info: None }
+}
+
+async fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("listener");
+    let address = listener.local_addr().expect("address");
+    let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+    (near.expect("near"), far.expect("far").0)
+}
+
+#[test]
+fn a_learner_too_far_behind_overflows_its_queue_and_no_more_is_kept_for_it() {
+    let link = Link::new();
+    let megabyte = Bytes::from(vec![0; 1 << 20]);
+    let pushed = (0..1000)
+        .take_while(|zxid| link.push(packet(PacketType::Proposal, *zxid, &megabyte)).is_ok())
+        .count();
+    assert_eq!(pushed, 255, "256 MiB less what each packet costs beside its data");
+    assert_eq!(link.push(packet(PacketType::Commit, 1, &Bytes::new())), Err(Overflow));
+}
+
+#[test]
+fn only_the_first_packet_since_a_flush_asks_for_one() {
+    let link = Link::new();
+    let ping = || packet(PacketType::Ping, 1, &Bytes::new());
+    assert_eq!((link.push(ping()), link.push(ping())), (Ok(true), Ok(false)));
+    link.flush();
+    assert_eq!(link.push(ping()), Ok(true));
+}
+
+#[tokio::test]
+async fn a_snapshot_leaves_between_the_packets_around_it_and_last_words_leave_before_the_close() {
+    let (near, mut far) = pair().await;
+    let link = Link::new();
+    let data = Bytes::from_static(b"data");
+    link.push(packet(PacketType::Snap, 7, &data)).expect("room");
+    link.push_snapshot(Box::new(DataTree::new()));
+    link.push(packet(PacketType::NewLeader, 8, &data)).expect("room");
+    link.close();
+    let (_read, write) = near.into_split();
+    link.write_all(write).await.expect("written");
+    let mut received = Vec::new();
+    far.read_to_end(&mut received).await.expect("read");
+
+    let (first, len) = QuorumPacket::try_decode(&received).expect("packet").expect("whole");
+    assert_eq!(first.kind, PacketType::Snap);
+    let mut decoder = SnapshotDecoder::new();
+    decoder.push(&received[len..]);
+    let mut nodes = 0;
+    while let Some(piece) = decoder.next().expect("snapshot") {
+        nodes += usize::from(matches!(piece, SnapshotPiece::Node(_)));
+    }
+    assert_eq!(nodes, DataTree::new().node_count() - 1, "the count has the root twice");
+    let rest = decoder.take_rest();
+    assert_eq!(&rest[4..4 + SNAP_SIGNATURE.len()], SNAP_SIGNATURE.as_bytes());
+    let (last, _) =
+        QuorumPacket::try_decode(&rest[4 + SNAP_SIGNATURE.len()..]).expect("packet").expect("whole");
+    assert_eq!((last.kind, last.zxid), (PacketType::NewLeader, Zxid(8)));
+}
+
+fn net_config() -> NetConfig {
+    NetConfig {
+        listen_on_all_ips: false,
+        bind_retries: Some(0),
+        election_connect_timeout: Duration::from_secs(2),
+        learner_connect_limit: Duration::from_secs(2),
+        observer_master_port: None,
+        multi_address: false,
+        keep_alive: false,
+    }
+}
+
+/// An ensemble of servers 1 to 3 whose election addresses are those of `listeners`.
+fn ensemble(listeners: &[&TcpListener]) -> Ensemble {
+    let servers = listeners.iter().enumerate().map(|(index, listener)| {
+        let port = listener.local_addr().expect("address").port();
+        let line = ServerLine::parse(&format!("127.0.0.1:1:{port}"), false).expect("line");
+        (ServerId(i64::try_from(index).expect("small") + 1), line)
+    });
+    Ensemble { servers: servers.collect(), groups: std::collections::BTreeMap::default(), version: 0 }
+}
+
+fn vote(leader: i64) -> Notification {
+    Notification {
+        state: PeerState::Looking,
+        leader: ServerId(leader),
+        zxid: Zxid(5),
+        election_epoch: 1,
+        peer_epoch: 0,
+        version: 2,
+        config: Some(Bytes::from_static(b"version=0")),
+    }
+}
+
+fn hello(sid: i64) -> Bytes {
+    let message = InitialMessage {
+        protocol_version: PROTOCOL_VERSION_V1,
+        sid: ServerId(sid),
+        addresses: vec!["127.0.0.1:1".into()],
+    };
+    Writer::build(|w| message.encode(w))
+}
+
+/// Reads until one message is whole.
+async fn read_one<T>(
+    stream: &mut TcpStream,
+    received: &mut BytesMut,
+    decode: impl Fn(&[u8]) -> Option<(T, usize)>,
+) -> T {
+    loop {
+        if let Some((message, len)) = decode(received) {
+            drop(received.split_to(len));
+            return message;
+        }
+        assert!(stream.read_buf(received).await.expect("read") > 0, "the connection ended early");
+    }
+}
+
+fn unframe(received: &[u8]) -> Option<(Notification, usize)> {
+    let (body, len) = try_unframe(received).expect("frame")?;
+    Some((Notification::decode(body).expect("notification"), len))
+}
+
+fn initial(received: &[u8]) -> Option<(InitialMessage, usize)> {
+    InitialMessage::try_decode(received).expect("initial message")
+}
+
+#[tokio::test]
+async fn a_smaller_id_that_connects_is_hung_up_on_and_dialled_back() {
+    let (mine, other, third) = (
+        TcpListener::bind("127.0.0.1:0").await.expect("listener"),
+        TcpListener::bind("127.0.0.1:0").await.expect("listener"),
+        TcpListener::bind("127.0.0.1:0").await.expect("listener"),
+    );
+    let (driver, inputs) = Handle::new();
+    let members = ensemble(&[&other, &mine, &third]);
+    let port =
+        ElectionPort::new(ServerId(2), &members, &net_config(), driver, tokio::runtime::Handle::current());
+    let address = mine.local_addr().expect("address");
+    tokio::spawn(port.clone().serve(mine));
+
+    // Server 1 connects to server 2: closed without a word, and 2 comes back with its own hello.
+    let mut dialled = TcpStream::connect(address).await.expect("connect");
+    dialled.write_all(&hello(1)).await.expect("write");
+    let (mut back, _) = other.accept().await.expect("dialled back");
+    assert!(matches!(dialled.read(&mut [0; 1]).await, Ok(0) | Err(_)), "hung up on");
+    let mut received = BytesMut::new();
+    assert_eq!(read_one(&mut back, &mut received, initial).await.sid, ServerId(2));
+
+    // Only the newest vote matters, and what was sent last comes again on a new connection.
+    port.send(ServerId(1), &vote(2));
+    assert_eq!(read_one(&mut back, &mut received, unframe).await.leader, ServerId(2));
+    let mut frame_bytes = Vec::new();
+    frame(&Writer::build(|w| vote(1).encode(w)), &mut frame_bytes);
+    back.write_all(&frame_bytes).await.expect("write");
+    let heard =
+        tokio::task::spawn_blocking(move || inputs.recv_timeout(Duration::from_secs(5))).await.expect("join");
+    assert!(
+        matches!(heard, Ok(Message::Input(Input::Vote { from: ServerId(1), notification })) if notification == vote(1))
+    );
+    drop(back);
+    let mut dialled = TcpStream::connect(address).await.expect("connect");
+    dialled.write_all(&hello(1)).await.expect("write");
+    let (mut back, _) = other.accept().await.expect("dialled back");
+    let mut received = BytesMut::new();
+    read_one(&mut back, &mut received, initial).await;
+    assert_eq!(read_one(&mut back, &mut received, unframe).await.leader, ServerId(2));
+}
+
+#[tokio::test]
+async fn a_larger_id_keeps_the_connection_it_opened_and_our_own_id_is_ignored() {
+    let (mine, other, third) = (
+        TcpListener::bind("127.0.0.1:0").await.expect("listener"),
+        TcpListener::bind("127.0.0.1:0").await.expect("listener"),
+        TcpListener::bind("127.0.0.1:0").await.expect("listener"),
+    );
+    let (driver, _inputs) = Handle::new();
+    let members = ensemble(&[&other, &mine, &third]);
+    let port =
+        ElectionPort::new(ServerId(2), &members, &net_config(), driver, tokio::runtime::Handle::current());
+    let address = mine.local_addr().expect("address");
+    tokio::spawn(port.clone().serve(mine));
+
+    let mut own = TcpStream::connect(address).await.expect("connect");
+    own.write_all(&hello(2)).await.expect("write");
+    assert!(matches!(own.read(&mut [0; 1]).await, Ok(0) | Err(_)), "our own id");
+
+    // A vote for 3 makes this side dial once and hang up, so that 3 dials back.
+    port.send(ServerId(3), &vote(2));
+    let (mut dialled, _) = third.accept().await.expect("dialled");
+    let mut received = BytesMut::new();
+    assert_eq!(read_one(&mut dialled, &mut received, initial).await.sid, ServerId(2));
+    assert!(matches!(dialled.read(&mut [0; 1]).await, Ok(0) | Err(_)), "the smaller id does not keep it");
+    let mut kept = TcpStream::connect(address).await.expect("connect");
+    kept.write_all(&hello(3)).await.expect("write");
+    let mut received = BytesMut::new();
+    assert_eq!(read_one(&mut kept, &mut received, unframe).await, vote(2), "what waited for 3 leaves now");
+}
