@@ -8,8 +8,6 @@ export PATH
 CARGO ?= cargo
 SETUP := tests/harness/setup.sh
 RUN_TESTS := python3 tests/harness/run_tests.py
-VERSIONS := tests/harness/versions.env
-DENY := $(HOME)/.cache/zkensemble/cargo-deny-$(shell sed -n 's/^CARGO_DENY_VERSION=//p' $(VERSIONS))/bin/cargo-deny
 
 # Seconds of measurement for each row of the benchmark; `make bench BENCH_SECS=10` for figures worth publishing.
 BENCH_SECS ?= 2
@@ -29,7 +27,7 @@ test: setup ## everything: lints, unit and scenario tests, the sweep, real clien
 check: setup-build ## the quick part of `test`: needs neither Java nor Python packages
 	@$(RUN_TESTS) --only fmt,clippy,build,unit,sim
 
-bench: setup ## our server against the Java server, in the same run
+bench: setup-bench ## our server against the Java server, in the same run
 	@python3 tests/harness/bench.py --secs $(BENCH_SECS)
 
 fmt: setup-build ## rewrite the sources in the project's format
@@ -37,7 +35,7 @@ fmt: setup-build ## rewrite the sources in the project's format
 
 deny: ## licences, duplicate crates and sources of the dependencies
 	@$(SETUP) deny
-	$(DENY) --all-features check bans licenses sources
+	@$(RUN_TESTS) --only deny
 
 setup: ## install what the tests need
 	@$(SETUP) test
@@ -45,9 +43,12 @@ setup: ## install what the tests need
 build: setup-build ## the two binaries, optimised
 	$(CARGO) build --release --locked -p zk-server -p zk-operator
 
-.PHONY: setup-build
+.PHONY: setup-build setup-bench
 setup-build:
 	@$(SETUP) build
+
+setup-bench:
+	@$(SETUP) bench
 
 clean: ## remove what was built; the cache of fetched things stays
 	$(CARGO) clean

@@ -41,8 +41,8 @@ impl From<Exit> for ExitCode {
 }
 
 const EXIT_CODES: &str = "Exit codes:
-  0   stopped as asked, everything is durable (check: no fault found)
-  1   any other failure (check: faults were found)
+  0   stopped as asked, everything is durable (check: no error; a start repairs what it warns of)
+  1   any other failure (check: errors were found; dump: the file is damaged)
   2   the command line or the configuration is wrong
   3   the data on disk is corrupt
   4   the disk is full

@@ -398,7 +398,14 @@ impl Storage {
         match self.store.purge(self.config.snap_retain_count) {
             Ok(removed) if removed.is_empty() => {}
             Ok(removed) => info!("purge: removed {removed:?}"),
-            Err(failure) => warn!("purge: {failure}"),
+            Err(failure) => {
+                warn!("purge: {failure}");
+                // A failed fsync ends the process whatever it was for: the core hears of it as of a snapshot's.
+                if let DiskError::SyncFailed(text) = disk_error(failure) {
+                    let zxid = self.store.last_durable();
+                    self.driver.input(Input::SnapshotDone { zxid, result: Err(DiskError::SyncFailed(text)) });
+                }
+            }
         }
         self.store.ensure_reserve();
     }
@@ -422,7 +429,7 @@ fn disk_error(error: StoreError) -> DiskError {
     let text = error.to_string();
     match error {
         StoreError::NoSpace { .. } => DiskError::NoSpace(text),
-        StoreError::SyncFailed { .. } => DiskError::SyncFailed(text),
+        StoreError::SyncFailed { .. } | StoreError::Dead { .. } => DiskError::SyncFailed(text),
         StoreError::Io { .. } | StoreError::OutOfUse { .. } => DiskError::Io(text),
         StoreError::Corrupt { .. }
         | StoreError::Gap { .. }

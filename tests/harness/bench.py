@@ -204,8 +204,8 @@ def main():
     unknown = set(arguments.only.split(",")) - set(PARTS)
     if unknown:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    if not os.environ.get("ZK_SERVER_BIN"):
-        subprocess.run(["cargo", "build", "--release", "--locked", "-p", "zk-load", "-p", "zk-server"], cwd=REPO, check=True)
+    packages = ["zk-load"] if os.environ.get("ZK_SERVER_BIN") else ["zk-load", "zk-server"]
+    subprocess.run(["cargo", "build", "--release", "--locked", *(f"-p{name}" for name in packages)], cwd=REPO, check=True)
     os.environ.setdefault("ZK_SERVER_BIN", str(TARGET / "release" / "zk-server"))
     os.environ["ZKE_JVM_OPTS"] = JVM
     root = tempfile.mkdtemp(prefix="bench-", dir=TARGET)

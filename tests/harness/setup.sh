@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs what the two commands need and a fresh Debian-like machine lacks. Safe to run again: what is there is left alone.
 #
-#   setup.sh build     Rust toolchain and C linker            (make quickstart)
-#   setup.sh test      the above, JDK 17, Maven, the Java oracle's jars, a Python venv with kazoo   (make test, make bench)
-#   setup.sh deny      cargo-deny, built once
+#   setup.sh build     Rust toolchain and C linker                                                  (make quickstart)
+#   setup.sh bench     the above, JDK 17, Maven, the Java oracle's jars                             (make bench)
+#   setup.sh test      the above, a Python venv with kazoo, cargo-deny built once (about 3 minutes) (make test)
+#   setup.sh deny      Rust and cargo-deny                                                          (make deny)
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
@@ -72,7 +73,7 @@ setup_java() {
 }
 
 make_venv() {
-  # --copies would not help: a venv is bound to its path, so it is made there and the marker comes last.
+  # A venv is bound to its path, so it is made in place, and a marker that comes last says that it is whole.
   say "python venv with kazoo $KAZOO_VERSION and pytest $PYTEST_VERSION"
   python3 -m venv "$VENV_DIR"
   "$VENV_DIR/bin/pip" install -q --disable-pip-version-check \
@@ -93,9 +94,11 @@ build_deny() {
   cargo install --quiet --locked --root "$1" "cargo-deny@$CARGO_DENY_VERSION"
 }
 
+fill_deny() { fill "$DENY_DIR" build_deny || die "cargo-deny could not be built"; }
+
 setup_deny() {
   setup_build
-  fill "$DENY_DIR" build_deny || die "cargo-deny could not be built"
+  fill_deny
   say "cargo-deny ready: $DENY_DIR/bin/cargo-deny"
 }
 
@@ -103,12 +106,14 @@ setup_test() {
   setup_build
   setup_java
   setup_python
+  fill_deny
   say "test tools ready: Java server $ZOOKEEPER_VERSION, kazoo $KAZOO_VERSION"
 }
 
 case "${1:-test}" in
 build) setup_build ;;
+bench) setup_build && setup_java ;;
 test) setup_test ;;
 deny) setup_deny ;;
-*) die "usage: setup.sh build|test|deny" ;;
+*) die "usage: setup.sh build|bench|test|deny" ;;
 esac

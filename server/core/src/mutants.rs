@@ -32,10 +32,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("empty_voter_votes", "a wiped member votes as if it had history (invariant 9)"),
     ("commit_without_quorum", "a proposal is committed one acknowledgement short of a quorum"),
     ("forward_gap", "one proposal is left out of a learner's stream (ZOOKEEPER-4925)"),
-    (
-        "session_expires_twice_kept",
-        "an expired session's ephemerals survive on followers (ZOOKEEPER-5010, 4837)",
-    ),
+    ("expiry_lost", "an expired session's ephemerals survive on followers (ZOOKEEPER-5010, 4837)"),
 ];
 
 #[cfg(feature = "mutants")]

@@ -1,7 +1,8 @@
 //! Deterministic simulation of whole ensembles: the same core and store as in production, over a simulated network, disk and clock.
 //!
 //! A seed decides everything ([`options`]); [`run::run`] plays it and reports the first property that did not hold ([`oracle`]);
-//! [`scenario`] plays stories written by hand. Nothing here reads a clock, opens a file or starts a thread while a run is on.
+//! [`scenario`] plays stories written by hand. Within a run nothing reads a clock, opens a file
+//! or starts a thread; [`sweep`] plays many runs side by side.
 
 pub mod agenda;
 pub mod client;
@@ -17,6 +18,7 @@ pub mod prng;
 pub mod run;
 pub mod scenario;
 pub mod storage;
+pub mod sweep;
 pub mod trace;
 pub mod wire;
 pub mod workload;

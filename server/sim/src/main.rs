@@ -2,12 +2,14 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
 use zk_sim::options::Options;
 use zk_sim::run::{Report, quiet_panics, run};
+use zk_sim::sweep::Sweep;
+use zk_sim::scenario::{Scenario, difference};
 
 /// Deterministic simulation of ZooKeeper ensembles under faults.
 #[derive(Parser)]
@@ -40,6 +42,9 @@ enum Command {
         /// Number of seeds at most.
         #[arg(long)]
         count: Option<u64>,
+        /// Runs side by side; as many as there are cores by default.
+        #[arg(long)]
+        threads: Option<usize>,
         /// Goes on after a failure and lists all failing seeds at the end.
         #[arg(long)]
         keep_going: bool,
@@ -48,6 +53,15 @@ enum Command {
     },
     /// Plays the seed of a trace again and checks that every step is the same.
     Replay { file: PathBuf },
+    /// Plays a scenario file and prints its transcript; fails if a step or an oracle does, or if the transcript differs.
+    Scenario {
+        file: PathBuf,
+        /// Writes the new transcript into the file.
+        #[arg(long)]
+        update: bool,
+        #[arg(long)]
+        mutant: Option<String>,
+    },
 }
 
 fn main() -> Result<()> {
@@ -57,32 +71,28 @@ fn main() -> Result<()> {
             activate(mutant.as_deref())?;
             run_one(seed, trace.as_deref(), mutant.as_deref())
         }
-        Command::Sweep { seconds, from, count, keep_going, mutant } => {
+        Command::Sweep { seconds, from, count, threads, keep_going, mutant } => {
             activate(mutant.as_deref())?;
-            sweep(Duration::from_secs(seconds), from, count, keep_going, mutant.as_deref())
+            let all = Sweep::of(count.unwrap_or(u64::MAX));
+            let threads = threads.unwrap_or(all.threads);
+            sweep(&Sweep { from, limit: Duration::from_secs(seconds), keep_going, mutant, threads, ..all })
         }
         Command::Replay { file } => replay(&file),
-    }
-}
-
-#[cfg(feature = "mutants")]
-fn activate(mutant: Option<&str>) -> Result<()> {
-    match mutant {
-        Some(name) if zk_core::mutants::ALL.iter().any(|(known, _)| *known == name) => {
-            zk_core::mutants::activate(name);
-            Ok(())
+        Command::Scenario { file, update, mutant } => {
+            activate(mutant.as_deref())?;
+            scenario(&file, update)
         }
-        Some(name) => bail!("no mutant is called {name}"),
-        None => Ok(()),
     }
 }
 
-#[cfg(not(feature = "mutants"))]
 fn activate(mutant: Option<&str>) -> Result<()> {
-    match mutant {
-        Some(name) => bail!("mutant {name} needs a build with --features mutants"),
-        None => Ok(()),
+    if let Some(name) = mutant
+        && !zk_core::mutants::ALL.iter().any(|(known, _)| *known == name)
+    {
+        bail!("no mutant is called {name}");
     }
+    zk_sim::sweep::activate(mutant);
+    Ok(())
 }
 
 fn run_one(seed: u64, trace: Option<&Path>, mutant: Option<&str>) -> Result<()> {
@@ -97,33 +107,19 @@ fn run_one(seed: u64, trace: Option<&Path>, mutant: Option<&str>) -> Result<()> 
     if failed { bail!("seed {seed} failed") } else { Ok(()) }
 }
 
-fn sweep(limit: Duration, from: u64, count: Option<u64>, keep_going: bool, mutant: Option<&str>) -> Result<()> {
-    let began = Instant::now();
-    let mut failing = Vec::new();
-    let mut steps = 0;
-    let mut played = 0;
-    let last = count.map_or(u64::MAX, |count| from.saturating_add(count));
-    for seed in from..last {
-        if began.elapsed() >= limit {
-            break;
-        }
-        let report = run(Options::swarm(seed), false);
-        played += 1;
-        steps += report.steps;
-        if report.violation.is_none() {
-            continue;
-        }
-        println!("{}\n  again: {}", summary(&report), again(seed, mutant));
-        failing.push(seed);
-        if !keep_going {
-            let report = run(Options::swarm(seed), true);
-            write_trace(Path::new(&format!("seed-{seed}.trace")), &report, mutant)?;
-            break;
-        }
+fn sweep(sweep: &Sweep) -> Result<()> {
+    let found = sweep.play();
+    let mutant = sweep.mutant.as_deref();
+    for report in &found.failed {
+        println!("{}\n  again: {}", summary(report), again(report.seed, mutant));
     }
-    let seconds = began.elapsed().as_secs_f64();
-    println!("{played} seeds, {steps} steps in {seconds:.1} s: {:.0} seeds per second", played as f64 / seconds);
-    if failing.is_empty() { Ok(()) } else { bail!("failing seeds: {failing:?}") }
+    println!("{found}");
+    let Some(first) = found.failed.first() else { return Ok(()) };
+    activate(mutant)?;
+    let path = PathBuf::from(format!("seed-{}.trace", first.seed));
+    write_trace(&path, &run(Options::swarm(first.seed), true), mutant)?;
+    println!("trace: {}", path.display());
+    bail!("failing seeds: {:?}", found.failed.iter().map(|report| report.seed).collect::<Vec<_>>())
 }
 
 fn replay(file: &Path) -> Result<()> {
@@ -140,6 +136,24 @@ fn replay(file: &Path) -> Result<()> {
     }
     println!("{}\nevery step was the same", summary(&report));
     Ok(())
+}
+
+fn scenario(file: &Path, update: bool) -> Result<()> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let scenario = Scenario::parse(&text);
+    let played = scenario.play();
+    print!("{}", played.transcript);
+    if let Some(failure) = played.failure {
+        bail!("{failure}");
+    }
+    match difference(&scenario.golden, &played.transcript) {
+        Some(_) if update => {
+            let text = scenario.with_transcript(&played.transcript);
+            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+        }
+        Some(shown) => bail!("the transcript is another: {shown}"),
+        None => Ok(()),
+    }
 }
 
 fn write_trace(path: &Path, report: &Report, mutant: Option<&str>) -> Result<()> {

@@ -209,8 +209,10 @@ impl Storage {
             self.store.publish_snapshot(pending).map(drop).map_err(|error| disk_error(&error))
         });
         if self.purge && result.is_ok() {
-            // A purge that fails costs space only; the next one goes on.
-            drop(self.store.purge(zk_store::MIN_RETAIN));
+            // A purge that cannot remove something costs space only; a failed fsync ends the process wherever it happens.
+            if let Err(error @ StoreError::SyncFailed { .. }) = self.store.purge(zk_store::MIN_RETAIN) {
+                return Some((zxid, Err(disk_error(&error))));
+            }
         }
         Some((zxid, result))
     }
@@ -233,7 +235,7 @@ pub fn disk_error(error: &StoreError) -> DiskError {
     let text = error.to_string();
     match error {
         StoreError::NoSpace { .. } => DiskError::NoSpace(text),
-        StoreError::SyncFailed { .. } => DiskError::SyncFailed(text),
+        StoreError::SyncFailed { .. } | StoreError::Dead { .. } => DiskError::SyncFailed(text),
         StoreError::Io { .. } | StoreError::OutOfUse { .. } => DiskError::Io(text),
         StoreError::Corrupt { .. }
         | StoreError::Gap { .. }

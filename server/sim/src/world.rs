@@ -10,8 +10,6 @@ mod effects;
 mod faults;
 mod storage;
 
-use std::collections::BTreeMap;
-
 use zk_core::input::Input;
 
 use crate::agenda::Agenda;
@@ -52,8 +50,6 @@ pub struct World {
     pub(crate) counters: Counters,
     /// Packets get lines in the transcript.
     pub(crate) show_packets: bool,
-    /// How each member was synchronized last.
-    pub(crate) syncs: BTreeMap<i64, &'static str>,
 }
 
 /// What a run went through, for its summary.
@@ -67,6 +63,20 @@ pub struct Counters {
     pub truncs: u64,
     pub snaps: u64,
     pub expired: u64,
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        let Self { boots, power_cuts, faults, snapshots, diffs, truncs, snaps, expired } = other;
+        self.boots += boots;
+        self.power_cuts += power_cuts;
+        self.faults += faults;
+        self.snapshots += snapshots;
+        self.diffs += diffs;
+        self.truncs += truncs;
+        self.snaps += snaps;
+        self.expired += expired;
+    }
 }
 
 impl World {
@@ -93,7 +103,6 @@ impl World {
             supervised: true,
             counters: Counters::default(),
             show_packets: false,
-            syncs: BTreeMap::new(),
             options,
         }
     }
@@ -116,11 +125,6 @@ impl World {
         for (time, event) in std::mem::take(&mut self.net.due) {
             self.agenda.at(time, Event::Net(event));
         }
-    }
-
-    /// How `id` was synchronized last: DIFF, TRUNC or SNAP.
-    pub(crate) fn last_sync(&self, id: i64) -> Option<&'static str> {
-        self.syncs.get(&id).copied()
     }
 
     /// Goes on until `time`, a violation, or `done`.
@@ -178,7 +182,7 @@ impl World {
             Event::Snapshot { node, boot } if self.runs(node, boot) => self.snapshot_written(node),
             Event::Storage { .. } | Event::Snapshot { .. } => {}
             Event::Boot { node } => self.boot_if_wanted(node),
-            Event::Resume { node } => self.node_mut(node).paused_until = None,
+            Event::Resume { node } => self.resume(node),
             Event::Fault => self.random_fault(),
             Event::Repair(repair) => self.repair(repair),
             Event::Client { client } => self.client_acts(client),
@@ -201,6 +205,15 @@ impl World {
     pub(crate) fn runs(&self, node: i64, boot: u64) -> bool {
         let node = self.node(node);
         node.proc.is_some() && node.boot == boot
+    }
+
+    /// The pause ends, unless it is another one that began after a restart.
+    fn resume(&mut self, id: i64) {
+        let now = self.agenda.now();
+        let node = self.node_mut(id);
+        if node.paused_until.is_some_and(|until| until <= now) {
+            node.paused_until = None;
+        }
     }
 
     fn repair(&mut self, repair: Repair) {

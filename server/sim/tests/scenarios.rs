@@ -9,8 +9,8 @@ use zk_sim::scenario::{Scenario, difference};
 
 /// The seed documents and the other faults that must have a story each.
 const FAULTS: [u32; 26] = [
-    1291, 1549, 2307, 2354, 2845, 2846, 3023, 3526, 3911, 4306, 4352, 4394, 4541, 4643, 4646, 4685, 4708, 4712, 4781,
-    4785, 4837, 4882, 4925, 5010, 5088, 5094,
+    1291, 1549, 2307, 2354, 2845, 2846, 3023, 3526, 3911, 4306, 4352, 4394, 4541, 4643, 4646, 4685, 4708,
+    4712, 4781, 4785, 4837, 4882, 4925, 5010, 5088, 5094,
 ];
 
 fn files() -> Vec<PathBuf> {
@@ -41,7 +41,8 @@ fn every_scenario_holds_and_gives_its_transcript() {
             failures.push(format!("{}: {failure}\n{}", name(path), played.transcript));
         } else if let Some(shown) = difference(&scenario.golden, &played.transcript) {
             if update {
-                std::fs::write(path, scenario.with_transcript(&played.transcript)).expect("a writable scenario");
+                std::fs::write(path, scenario.with_transcript(&played.transcript))
+                    .expect("a writable scenario");
             } else {
                 failures.push(format!("{}: {shown}", name(path)));
             }
@@ -55,13 +56,17 @@ fn every_known_fault_has_its_story_and_every_story_says_what_it_is() {
     let files = files();
     for fault in FAULTS {
         let prefix = format!("zk{fault}_");
-        assert!(files.iter().any(|path| name(path).starts_with(&prefix)), "no scenario for ZOOKEEPER-{fault}");
+        assert!(
+            files.iter().any(|path| name(path).starts_with(&prefix)),
+            "no scenario for ZOOKEEPER-{fault}"
+        );
     }
     for path in &files {
         let text = std::fs::read_to_string(path).expect("a readable scenario");
         let mut lines = text.lines();
         for head in ["# Goal: ", "# Fault: ", "# Method: "] {
-            let found = lines.by_ref().take_while(|line| line.starts_with('#')).any(|line| line.starts_with(head));
+            let found =
+                lines.by_ref().take_while(|line| line.starts_with('#')).any(|line| line.starts_with(head));
             assert!(found, "{}: the head names no {head:?}", name(path));
         }
     }

@@ -47,9 +47,13 @@ pub enum StoreError {
     #[error("data directories: {what}")]
     Config { what: String },
 
-    /// An earlier error left the store unusable until it is recovered, or for good after a failed fsync.
+    /// An earlier error left the store unusable until it is recovered.
     #[error("the store is out of use: {why}")]
     OutOfUse { why: String },
+
+    /// An earlier fsync failed, and what is durable is unknown: no operation of this process may be believed any more.
+    #[error("the store is dead since an fsync failed: {why}")]
+    Dead { why: String },
 }
 
 fn found_text(found: &Option<Zxid>) -> String {

@@ -64,13 +64,13 @@ impl<D: Disk> Store<D> {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] and [`StoreError::Gap`]: history is incomplete, nothing was changed.
-    /// [`StoreError::Config`]: directories are mixed up. [`StoreError::OutOfUse`]: an fsync failed before.
+    /// [`StoreError::Config`]: directories are mixed up. [`StoreError::Dead`]: an fsync failed before.
     pub fn recover<S: SnapshotSink>(
         &mut self,
         new_sink: impl FnMut() -> S,
     ) -> Result<Recovered<S>, StoreError> {
         if let State::Dead { why } = &self.state {
-            return Err(StoreError::OutOfUse { why: why.clone() });
+            return Err(StoreError::Dead { why: why.clone() });
         }
         self.state = State::Closed;
         self.generation += 1;
@@ -92,6 +92,8 @@ impl<D: Disk> Store<D> {
         let last_logged = history.walked.last;
         self.has_history = history.snapshot.is_some() || history.walked.first.is_some();
         let epochs = self.judge_epochs(last_logged)?;
+        let clean = self.read_clean_marker(&mut repairs)?;
+        check_clean(clean, &history.walked)?;
 
         self.repair_logs(&history.walked, &mut repairs)?;
         self.remove_leftovers(&mut repairs)?;
@@ -99,7 +101,6 @@ impl<D: Disk> Store<D> {
             repairs.push(Repair::SnapshotSkipped { file: named.path, why });
         }
         self.repair_epochs(epochs, &mut repairs)?;
-        let clean = self.read_clean_marker(&mut repairs)?;
         let no_history = self.check_initialize()?;
         self.ensure_reserve();
         self.last_appended = last_logged;
@@ -284,6 +285,22 @@ pub(crate) fn check_not_mixed<D: Disk>(disk: &D, layout: &names::Layout) -> Resu
         }
     }
     Ok(())
+}
+
+/// Everything up to the clean marker was durable at an orderly stop, so a log that ends before it is damaged, not torn:
+/// nothing is cut then.
+fn check_clean(clean: Option<Zxid>, walked: &Walked) -> Result<(), StoreError> {
+    let Some(clean) = clean.filter(|clean| *clean > walked.last) else { return Ok(()) };
+    let what = format!(
+        "the log ends at {}, and the last orderly stop was at {clean}: it is damaged here (if another server used this \
+         directory since, remove the file `clean` beside the snapshots)",
+        walked.last
+    );
+    let (file, offset) = match &walked.torn {
+        Some(torn) => (torn.file.clone(), torn.offset),
+        None => (walked.files.last().cloned().unwrap_or_default(), 0),
+    };
+    Err(StoreError::corrupt(&file, offset, what))
 }
 
 /// A repeated record must be the same transaction: two of one zxid are divergence within one directory.

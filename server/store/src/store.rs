@@ -199,7 +199,8 @@ impl<D: Disk> Store<D> {
         let why = match &self.state {
             State::Ready => return Ok(()),
             State::Closed => "it was not recovered yet",
-            State::Failed { why } | State::Dead { why } => why,
+            State::Failed { why } => why,
+            State::Dead { why } => return Err(StoreError::Dead { why: why.clone() }),
         };
         Err(StoreError::OutOfUse { why: why.to_owned() })
     }

@@ -89,7 +89,7 @@ fn a_failed_fsync_is_never_retried() {
     assert!(matches!(store.sync(), Err(StoreError::SyncFailed { .. })));
     disk.power_cut(zk_store::mem_disk::Survival::Everything);
     let again = store.recover(Image::default);
-    assert!(matches!(again, Err(StoreError::OutOfUse { .. })));
+    assert!(matches!(again, Err(StoreError::Dead { .. })));
 }
 
 #[test]

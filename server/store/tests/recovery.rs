@@ -107,6 +107,18 @@ fn an_unsynced_batch_that_reached_the_disk_out_of_order_is_cut_at_its_first_hole
 }
 
 #[test]
+fn damage_below_the_clean_marker_is_no_torn_tail_and_nothing_is_cut() {
+    let disk = two_logs();
+    let (mut store, found) = recovered(&disk);
+    store.write_clean_marker(found.last_logged).expect("marker");
+    drop(store);
+    flip(&disk, "log.100000004", 40);
+    let error = refused(&disk);
+    assert!(matches!(&error, StoreError::Corrupt { offset: 16, .. }), "{error}");
+    assert!(error.to_string().contains("orderly stop was at 0x100000006"), "{error}");
+}
+
+#[test]
 fn damage_with_more_intact_data_behind_it_than_can_be_unsynced_is_no_torn_tail() {
     let disk = MemDisk::new();
     let (mut store, _) = recovered(&disk);

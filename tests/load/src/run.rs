@@ -145,8 +145,8 @@ struct Lane {
     out: Vec<u8>,
     sent: usize,
     input: Vec<u8>,
-    /// When each request in flight was queued, oldest first: at most `depth`.
-    flight: VecDeque<Instant>,
+    /// When each request in flight was queued and whether it is a read, oldest first: at most `depth`.
+    flight: VecDeque<(Instant, bool)>,
     xid: i32,
     created: u64,
     wants_write: bool,
@@ -267,13 +267,14 @@ impl<'a> Load<'a> {
                 break;
             }
             self.issued += 1;
-            self.queue_request(i);
-            self.lanes[i].flight.push_back(now);
+            let read = self.queue_request(i);
+            self.lanes[i].flight.push_back((now, read));
         }
         self.lanes[i].flush()
     }
 
-    fn queue_request(&mut self, i: usize) {
+    /// Queues the next request of session `i`; returns whether it is a read.
+    fn queue_request(&mut self, i: usize) -> bool {
         let key = self.rng.below(self.options.keys);
         let read = match self.options.op {
             Operation::Get => true,
@@ -291,6 +292,7 @@ impl<'a> Load<'a> {
         } else {
             wire::set_data(&mut lane.out, lane.xid, &key_path(key), &self.data);
         }
+        read
     }
 
     /// Reads all that session `i` has, files the replies, and sends what follows.
@@ -309,9 +311,11 @@ impl<'a> Load<'a> {
             if reply.xid < 0 {
                 continue;
             }
-            let queued = lane.flight.pop_front().context("a reply to no request")?;
+            let (queued, read) = lane.flight.pop_front().context("a reply to no request")?;
+            // A server that answers without the data would look fast.
+            let short = read && length != wire::get_data_reply_len(self.options.size);
             self.tally.latency.add(now.duration_since(queued).as_micros() as u64);
-            self.tally.errors += u64::from(reply.error != 0);
+            self.tally.errors += u64::from(reply.error != 0 || short);
         }
         lane.input.drain(..at);
         if self.lanes[i].open { self.issue(i) } else { Ok(()) }

@@ -112,6 +112,14 @@ pub(crate) fn reply(body: &[u8]) -> Option<Reply> {
     })
 }
 
+/// Length of a `Stat`: six longs and five ints.
+const STAT_LEN: usize = 6 * 8 + 5 * 4;
+
+/// Length of the whole body of a successful reply to [`get_data`] for a node of `size` bytes.
+pub(crate) const fn get_data_reply_len(size: usize) -> usize {
+    16 + 4 + size + STAT_LEN
+}
+
 #[cfg(test)]
 mod tests {
     use super::{get_data, reply, set_data, whole_frame};

@@ -144,9 +144,18 @@ impl Leader {
             handler.accepted_epoch = packet.zxid.epoch();
             handler.state = HandlerState::Introduced;
         }
+        let voter = self.handlers.get(&link).is_some_and(|handler| handler.voter);
         match self.phase {
             Phase::Discovery => self.choose_epoch(ctx)?,
             Phase::AcceptingEpoch => {}
+            // It was part of a leadership that failed before anybody else heard of its epoch, and may not follow an older
+            // one. Upstream lets it knock for ever; one more election takes everybody past that epoch.
+            _ if voter && packet.zxid.epoch() > self.epoch => {
+                let (sid, accepted) = (info.server_id, packet.zxid.epoch());
+                return Err(Leave::because(format!(
+                    "voter {sid} has accepted epoch {accepted}, newer than ours"
+                )));
+            }
             Phase::Agreeing | Phase::EnteringEpoch | Phase::Synchronization | Phase::Broadcast => {
                 self.inform(ctx, link);
             }

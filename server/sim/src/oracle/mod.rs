@@ -163,7 +163,9 @@ impl Oracles {
     pub fn answered(&mut self, answer: &replies::Answer<'_>) -> Result<(), Violation> {
         self.replies.answered(answer, &self.model)?;
         let zxid = Zxid(answer.header.zxid);
-        // A write's answer carries its own zxid, and a SetWatches' replay comes with its answer: both count as seen.
+        if matches!(answer.request, zk_jute::request::Request::SetWatches { .. }) {
+            self.watches.set_again(answer.session, zxid, &self.model);
+        }
         self.watches.saw(answer.session, zxid, &self.model)?;
         self.watches.read(answer, zxid);
         Ok(())

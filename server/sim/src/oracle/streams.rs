@@ -13,6 +13,8 @@ use super::Violation;
 struct Stream {
     /// Last PROPOSAL or INFORM; none before the first.
     last: Option<Zxid>,
+    /// End of the history that DIFF announced: what follows NEWLEADER begins there.
+    announced: Option<Zxid>,
     /// Proposed and not committed. Bound: what a leader lets be outstanding.
     pending: VecDeque<Zxid>,
     new_leader: bool,
@@ -41,6 +43,7 @@ impl Streams {
             PacketType::Diff | PacketType::Trunc | PacketType::Snap => stream.begin(node, packet.zxid, packet.kind),
             PacketType::NewLeader => {
                 stream.new_leader = true;
+                stream.last = stream.last.or(stream.announced);
                 Ok(())
             }
             PacketType::Ping if !stream.new_leader => {
@@ -63,6 +66,7 @@ impl Stream {
         }
         // After TRUNC and SNAP the learner's log ends exactly there; DIFF names the end of what will be sent.
         self.last = (kind != PacketType::Diff).then_some(zxid);
+        self.announced = (kind == PacketType::Diff).then_some(zxid);
         Ok(())
     }
 
@@ -100,6 +104,15 @@ mod tests {
         streams.received(4, 1, LinkId(1), &packet(PacketType::Inform, 2)).expect("first");
         let error = streams.received(4, 1, LinkId(1), &packet(PacketType::Inform, 4)).expect_err("gap");
         assert_eq!(error.oracle, "StreamWithoutGap");
+    }
+
+    #[test]
+    fn an_empty_diff_ends_where_it_says() {
+        let mut streams = Streams::default();
+        for (kind, counter) in [(PacketType::Diff, 3), (PacketType::NewLeader, 0)] {
+            streams.received(4, 1, LinkId(1), &packet(kind, counter)).expect("the history");
+        }
+        streams.received(4, 1, LinkId(1), &packet(PacketType::Inform, 5)).expect_err("4 is missing");
     }
 
     #[test]

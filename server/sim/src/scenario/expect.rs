@@ -1,86 +1,120 @@
-//! What must hold at a point of a story.
-//!
-//! `expect leader A` · `expect no-leader` · `expect settled` · `expect up A` · `expect down A [REASON]` · `expect node A PATH` · `expect no-node A PATH` ·
-//! `expect epochs A ACCEPTED CURRENT` (on disk) · `expect log A ZXID` (durable) · `expect applied A ZXID` · `expect synced A MODE` (the last synchronization of A) ·
-//! `expect equal` (digests of all members that are up) · `expect committed ZXID` · `expect role A ROLE`
+//! What a script asserts about members, and the `state` lines it shows.
 
-use zk_jute::{Epoch, Zxid};
+use zk_core::facts::Role;
+use zk_jute::Zxid;
 
-use super::stage::{Stage, leader, settled};
-use super::verbs::member;
-use crate::oracle::epochs;
-use crate::storage::{ACCEPTED_EPOCH, CURRENT_EPOCH};
-use crate::world::World;
+use super::player::{Player, Step};
 
-impl Stage {
-    pub(super) fn expect(&mut self, words: &[&str]) -> Result<(), String> {
-        let world = self.world()?;
-        match *words.first().ok_or("expect what?")? {
-            "leader" => same("leader", leader(world), Some(member(words.get(1))?)),
-            "no-leader" => same("leader", leader(world), None),
-            "settled" => same("settled", settled(world), true),
-            "equal" => equal(world),
-            "committed" => same("committed", world.oracles.committed.last(), zxid(words.get(1))?),
-            kind => {
-                let id = member(words.get(1))?;
-                member_expectation(world, kind, id, words.get(2).copied())
+impl Player {
+    /// `expect-leader N`
+    pub(super) fn expect_leader(&self, id: i64) -> Step {
+        let leaders = self.world.leaders();
+        if leaders == [id] { Ok(()) } else { Err(format!("leaders are {leaders:?}")) }
+    }
+
+    /// `expect-no-leader`
+    pub(super) fn expect_no_leader(&self) -> Step {
+        let leaders = self.world.leaders();
+        if leaders.is_empty() { Ok(()) } else { Err(format!("leaders are {leaders:?}")) }
+    }
+
+    /// `expect-role N down|loading|looking|following|observing|leading|draining [serving]`
+    pub(super) fn expect_role(&self, id: i64, expected: &str) -> Step {
+        let found = self.role(id);
+        if found == expected { Ok(()) } else { Err(format!("{id} is {found}")) }
+    }
+
+    /// `expect-halt N TEXT`: the process ended itself, for a reason that begins with TEXT.
+    pub(super) fn expect_halt(&self, id: i64, expected: &str) -> Step {
+        let reason = self.world.node(id).halted.as_ref().map(|reason| format!("{reason:?}"));
+        match reason {
+            Some(reason) if reason.starts_with(expected) && !self.world.node(id).is_up() => Ok(()),
+            other => Err(format!("{id} ended with {other:?}")),
+        }
+    }
+
+    /// `expect-tree N has|lacks PATH`
+    pub(super) fn expect_tree(&self, id: i64, has: bool, path: &str) -> Step {
+        let process = self.world.node(id).proc.as_ref().ok_or_else(|| format!("{id} is down"))?;
+        let found = process.shared.tree.read().client_stat(path).is_some();
+        match (found, has) {
+            (true, true) | (false, false) => Ok(()),
+            (true, false) => Err(format!("{id} has {path}")),
+            (false, true) => Err(format!("{id} lacks {path}")),
+        }
+    }
+
+    /// `expect-equal N...`: the same zxid applied, the same digest.
+    pub(super) fn expect_equal(&self, ids: &[i64]) -> Step {
+        let of = |id: i64| {
+            let facts = self.world.facts(id).ok_or_else(|| format!("{id} is down"))?;
+            Ok::<_, String>((facts.zxid_applied, self.world.tree_digest(id)))
+        };
+        let first = of(*ids.first().ok_or("of whom?")?)?;
+        for id in ids {
+            let other = of(*id)?;
+            if other != first {
+                return Err(format!("{id} is at {other:?}, {} at {first:?}", ids[0]));
             }
         }
+        Ok(())
+    }
+
+    /// `expect-epochs N accepted=A current=C`: on disk, and in memory if it runs.
+    pub(super) fn expect_epochs(&self, id: i64, accepted: u64, current: u64) -> Step {
+        let (on_disk, current_on_disk) = self.world.durable_epochs(id);
+        if (u64::from(on_disk.0), u64::from(current_on_disk.0)) != (accepted, current) {
+            return Err(format!("{id} has accepted={on_disk} current={current_on_disk} on disk"));
+        }
+        let Some(facts) = self.world.facts(id).filter(|facts| facts.role != Role::Loading) else {
+            return Ok(());
+        };
+        if (facts.accepted_epoch, facts.current_epoch) == (on_disk, current_on_disk) {
+            return Ok(());
+        }
+        Err(format!("{id} has {}/{} in memory", facts.accepted_epoch, facts.current_epoch))
+    }
+
+    /// `expect-logged N EPOCH/COUNTER`: its durable log ends there.
+    pub(super) fn expect_logged(&self, id: i64, expected: &str) -> Step {
+        let found = short(self.world.durable_end(id));
+        if found == expected { Ok(()) } else { Err(format!("the log of {id} ends at {found}")) }
+    }
+
+    /// `expect-sync N DIFF|TRUNC|SNAP`: how its last synchronization was begun.
+    pub(super) fn expect_sync(&self, id: i64, expected: &str) -> Step {
+        let found = self.synced_by.get(&id.to_string()).map_or("nothing", String::as_str);
+        if found == expected { Ok(()) } else { Err(format!("{id} was synchronized by {found}")) }
+    }
+
+    /// `expect-never LINE`: so far nothing was said that begins so.
+    pub(super) fn expect_never(&self, text: &str) -> Step {
+        let lines = self.world.transcript.as_deref().unwrap_or_default();
+        let said = lines.iter().map(|line| self.wording.worded(line)).find(|line| line.starts_with(text));
+        said.map_or(Ok(()), |line| Err(format!("it was: {line}")))
+    }
+
+    /// `state`: one line a member.
+    pub(super) fn state(&mut self) -> Step {
+        for id in self.world.options.members().collect::<Vec<_>>() {
+            let (accepted, current) = self.world.durable_epochs(id);
+            let end = short(self.world.durable_end(id));
+            let applied = self.world.facts(id).map(|facts| short(facts.zxid_applied));
+            let applied = applied.map_or(String::new(), |zxid| format!(", applied {zxid}"));
+            let role = self.role(id);
+            self.say(&format!("{id} {role}: accepted {accepted} current {current}, logged {end}{applied}"));
+        }
+        Ok(())
+    }
+
+    fn role(&self, id: i64) -> String {
+        let Some(facts) = self.world.facts(id) else { return "down".to_owned() };
+        let serving = if facts.serving { " serving" } else { "" };
+        format!("{:?}{serving}", facts.role).to_lowercase()
     }
 }
 
-fn member_expectation(world: &World, kind: &str, id: i64, word: Option<&str>) -> Result<(), String> {
-    let facts = world.facts(id).unwrap_or_default();
-    match (kind, word) {
-        ("up", _) => same("up", world.node(id).is_up(), true),
-        ("down", None) => same("up", world.node(id).is_up(), false),
-        ("down", Some(reason)) => {
-            let halted = format!("{:?}", world.node(id).halted);
-            if halted.contains(reason) { Ok(()) } else { Err(format!("{id} is down because of {halted}")) }
-        }
-        ("node", Some(path)) => same(path, has_node(world, id, path), true),
-        ("no-node", Some(path)) => same(path, has_node(world, id, path), false),
-        ("log", Some(_)) => {
-            let last = world.oracles.ledgers.get(&id).map(|ledger| ledger.durable_last()).unwrap_or_default();
-            same("durable log", last, zxid(word.as_ref())?)
-        }
-        ("applied", Some(_)) => same("applied", facts.zxid_applied, zxid(word.as_ref())?),
-        ("role", Some(role)) => same("role", format!("{:?}", facts.role).to_lowercase(), role.to_owned()),
-        ("synced", Some(mode)) => same("synchronized by", world.last_sync(id), Some(mode)),
-        ("epochs", Some(pair)) => {
-            let (accepted, current) = pair.split_once('/').ok_or("epochs A ACCEPTED/CURRENT")?;
-            let read = |path| world.node(id).disk.durable_bytes(path).as_deref().and_then(epochs::parse);
-            let want = (accepted.parse().ok().map(Epoch), current.parse().ok().map(Epoch));
-            same("epochs on disk", (read(ACCEPTED_EPOCH), read(CURRENT_EPOCH)), want)
-        }
-        _ => Err(format!("nobody knows what {kind} is")),
-    }
-}
-
-fn has_node(world: &World, id: i64, path: &str) -> bool {
-    world.node(id).proc.as_ref().is_some_and(|process| process.shared.tree.read().node(path).is_some())
-}
-
-fn equal(world: &World) -> Result<(), String> {
-    let mut digests: Vec<i64> = Vec::new();
-    for id in world.options.members() {
-        if let Some(process) = &world.node(id).proc {
-            digests.push(process.shared.tree.read().digest());
-        }
-    }
-    digests.dedup();
-    if digests.len() == 1 { Ok(()) } else { Err(format!("digests {digests:x?}")) }
-}
-
-fn zxid(word: Option<&&str>) -> Result<Zxid, String> {
-    let word = word.ok_or("which zxid?")?;
-    let (epoch, counter) = word.split_once('.').ok_or_else(|| format!("{word} is no zxid; write EPOCH.COUNTER"))?;
-    match (epoch.parse(), counter.parse()) {
-        (Ok(epoch), Ok(counter)) => Ok(Zxid::new(Epoch(epoch), counter)),
-        _ => Err(format!("{word} is no zxid; write EPOCH.COUNTER")),
-    }
-}
-
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, is: T, want: T) -> Result<(), String> {
-    if is == want { Ok(()) } else { Err(format!("{what} is {is:?}, not {want:?}")) }
+/// `epoch/counter`
+fn short(zxid: Zxid) -> String {
+    format!("{}/{}", zxid.epoch(), zxid.counter())
 }

@@ -3,19 +3,13 @@
 use zk_core::facts::{Facts, Role};
 use zk_jute::{Epoch, Zxid};
 
-use crate::event::Event;
+use crate::net::{Carried, Delivery};
 use crate::oracle::epochs;
 use crate::storage::{ACCEPTED_EPOCH, CURRENT_EPOCH};
+use crate::wire;
 use crate::world::World;
 
 impl World {
-    /// Puts what the network decided outside of an event on the agenda.
-    pub(super) fn flush_net(&mut self) {
-        for (time, event) in std::mem::take(&mut self.net.due) {
-            self.agenda.at(time, Event::Net(event));
-        }
-    }
-
     /// Breaks every link that stands between two members.
     pub(super) fn break_links(&mut self, one: i64, other: i64) -> usize {
         let now = self.agenda.now();
@@ -32,13 +26,14 @@ impl World {
         links.len()
     }
 
-    /// Lets one thing through that is held from `from` to `to`; false if nothing waits.
-    pub(super) fn let_one_through(&mut self, from: i64, to: i64) -> bool {
+    /// Lets one thing through that is held from `from` to `to`, and says what kind of thing it was.
+    pub(super) fn let_one_through(&mut self, from: i64, to: i64) -> Option<String> {
         let now = self.agenda.now();
-        let Some(delivery) = self.net.deliver_one(now, from, to) else { return false };
+        let delivery = self.net.deliver_one(now, from, to)?;
+        let kind = kind_of(&delivery);
         self.deliver(delivery);
-        self.flush_net();
-        true
+        self.settle_network();
+        Some(kind)
     }
 
     /// Stops or starts the disk of a running member.
@@ -97,5 +92,19 @@ impl World {
             }
         }
         Ok(())
+    }
+}
+
+/// The kind of a packet, or Vote, Open, Opened, Image, Closed.
+fn kind_of(delivery: &Delivery) -> String {
+    let Delivery::Link { carried, .. } = delivery else { return "Vote".to_owned() };
+    match carried {
+        Carried::Open(_) => "Open".to_owned(),
+        Carried::Opened => "Opened".to_owned(),
+        Carried::Image(_) => "Image".to_owned(),
+        Carried::Closed(_) => "Closed".to_owned(),
+        Carried::Packet(bytes) => {
+            wire::decode_packet(bytes).map_or("?".to_owned(), |packet| format!("{:?}", packet.kind))
+        }
     }
 }

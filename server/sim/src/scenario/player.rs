@@ -15,15 +15,22 @@ const SLICE: Nanos = 20 * MS;
 /// How long a step waits for what it asks for: several elections.
 pub(super) const PATIENCE: Nanos = 20_000 * MS;
 
+/// What a step causes has this long to reach everybody: a few hops of a millisecond each.
+pub(super) const AFTER: Nanos = 8 * MS;
+
 /// A script being played.
 pub(super) struct Player {
     pub(super) world: World,
     pub(super) sessions: BTreeMap<String, Named>,
     pub(super) wording: Wording,
+    /// The first election is over.
+    pub(super) staged: bool,
     /// How the last synchronization of each member was begun.
     pub(super) synced_by: BTreeMap<String, String>,
     /// Lines of the world that are told.
     told: usize,
+    /// Lines that the world had said when the last step, and the one before it, began.
+    begun: [usize; 2],
     out: String,
 }
 
@@ -34,8 +41,10 @@ impl Player {
             world,
             sessions: BTreeMap::new(),
             wording: Wording::default(),
+            staged: false,
             synced_by: BTreeMap::new(),
             told: 0,
+            begun: [0; 2],
             out: String::new(),
         }
     }
@@ -46,7 +55,10 @@ impl Player {
         if !silent {
             self.say(&format!("> {line}"));
         }
-        self.world.flush_net();
+        if !silent {
+            self.begun = [self.told, self.begun[0]];
+        }
+        self.world.settle_network();
         let result = self.verb(line);
         self.tell();
         match self.world.oracles.violation() {
@@ -71,7 +83,7 @@ impl Player {
         let end = self.world.now() + time;
         loop {
             self.tend_sessions();
-            self.world.flush_net();
+            self.world.settle_network();
             let next = (self.world.now() + SLICE).min(end);
             let mut hit = false;
             self.world.run_until(next, |world| {
@@ -93,45 +105,17 @@ impl Player {
         if self.pass(PATIENCE, done) { Ok(()) } else { Err(format!("waited in vain for {what}")) }
     }
 
-    /// Waits until the world says a line that begins with `text`.
+    /// Waits until the world says a line that begins with `text`, or has said it since the step before this one began.
     pub(super) fn wait_for_line(&mut self, text: &str) -> Step {
-        let mut seen = self.told;
-        let mut wording = std::mem::take(&mut self.wording);
-        let found = {
-            let wording = &wording;
-            let found = |world: &World| {
-                let lines = world.transcript.as_deref().unwrap_or_default();
-                let hit = lines[seen..].iter().any(|line| wording.worded(line).starts_with(text));
-                seen = lines.len();
-                hit
-            };
-            self.pass_quietly(PATIENCE, found)
-        };
-        std::mem::swap(&mut self.wording, &mut wording);
-        self.tell();
+        let mut seen = self.begun[1];
+        let wording = self.wording.clone();
+        let found = self.pass(PATIENCE, |world| {
+            let lines = world.transcript.as_deref().unwrap_or_default();
+            let hit = lines[seen..].iter().any(|line| wording.worded(line).starts_with(text));
+            seen = lines.len();
+            hit
+        });
         if found { Ok(()) } else { Err("it did not happen".to_owned()) }
-    }
-
-    /// [`Player::pass`] without looking after sessions or telling, in one stretch.
-    fn pass_quietly(&mut self, time: Nanos, mut done: impl FnMut(&World) -> bool) -> bool {
-        let end = self.world.now() + time;
-        let mut hit = false;
-        while !hit && self.world.oracles.violation().is_none() && self.world.now() < end {
-            self.tend_sessions();
-            self.world.flush_net();
-            let next = (self.world.now() + SLICE).min(end);
-            self.world.run_until(next, |world| {
-                hit = hit || done(world);
-                hit
-            });
-        }
-        hit
-    }
-
-    /// True if the world has said a line that begins with `text` since the last [`Player::tell`].
-    pub(super) fn untold(&self, text: &str) -> bool {
-        let lines = self.world.transcript.as_deref().unwrap_or_default();
-        lines[self.told..].iter().any(|line| line.starts_with(text))
     }
 
     /// Moves what the world said into the transcript.

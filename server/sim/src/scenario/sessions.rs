@@ -9,7 +9,7 @@ use zk_jute::OpCode;
 use zk_jute::records::Acl;
 use zk_jute::request::{CreateRequest, Request, xid};
 
-use super::player::{Player, Step};
+use super::player::{AFTER, Player, Step};
 use crate::client::{Link, request_frame};
 use crate::clock::MS;
 use crate::history::Outcome;
@@ -29,6 +29,7 @@ pub(super) struct Named {
 impl Player {
     /// `session S at N [timeout MS]`
     pub(super) fn open_session(&mut self, name: &str, home: i64, timeout_ms: Option<i32>) -> Step {
+        self.wait("service", |world| world.facts(home).is_some_and(|facts| facts.serving))?;
         let client = self.world.add_client();
         self.world.clients[client].scripted = true;
         if let Some(timeout_ms) = timeout_ms {
@@ -37,7 +38,9 @@ impl Player {
         self.wording.clients.insert(client, name.to_owned());
         self.sessions.insert(name.to_owned(), Named { client, home, lively: true, last: None });
         self.world.client_connects(client, Some(home));
-        self.wait("a session", |world| world.clients[client].link == Link::Up)
+        self.wait("a session", |world| world.clients[client].link == Link::Up)?;
+        self.pass(AFTER, |_| false);
+        Ok(())
     }
 
     /// `move S to N`: the same session, at another member.
@@ -75,10 +78,11 @@ impl Player {
             named.last = Some(number);
         }
         if later {
-            self.pass(8 * MS, |_| false);
+            self.pass(AFTER, |_| false);
             return Ok(());
         }
         self.wait("an answer", |world| world.history.operations()[number].outcome != Outcome::Open)?;
+        self.pass(AFTER, |_| false);
         self.expect_outcome(name, "ok")
     }
 
@@ -104,7 +108,9 @@ impl Player {
             let quiet = now.saturating_sub(state.last_sent);
             let third = state.timeout_ms as u64 * MS / 3;
             match state.link {
-                Link::Down if state.session.0 != 0 && self.world.facts(home).is_some_and(|facts| facts.serving) => {
+                Link::Down
+                    if state.session.0 != 0 && self.world.facts(home).is_some_and(|facts| facts.serving) =>
+                {
                     self.world.client_connects(client, Some(home));
                 }
                 Link::Connecting if quiet > third => self.world.client_hangs_up(client),

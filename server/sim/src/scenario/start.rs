@@ -38,6 +38,7 @@ impl Player {
         let mut world = World::new(options, false);
         world.supervised = false;
         world.transcript = Some(Vec::new());
+        world.show_packets = true;
         for id in world.options.members() {
             if only.is_empty() || only.contains(&id) {
                 world.boot(id);

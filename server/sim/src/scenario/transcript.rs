@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 /// How lines are worded.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Wording {
     /// Packets and commits are shown too.
     pub(super) trace: bool,
+    /// Nothing is shown.
+    pub(super) silent: bool,
     /// Names of the script's sessions, by the client's number.
     pub(super) clients: BTreeMap<usize, String>,
     /// Names of session ids, as they are written (`0x...`).
@@ -17,7 +19,7 @@ impl Wording {
     /// The line as it is shown, or `None` if it is not.
     pub(super) fn shown(&self, line: &str) -> Option<String> {
         let quiet = is_packet(line) || line.contains(" committed ") || line.contains(" link closed: ");
-        (self.trace || !quiet).then(|| self.worded(line))
+        (!self.silent && (self.trace || !quiet)).then(|| self.worded(line))
     }
 
     /// The line with names for sessions and `epoch/counter` for zxids.
@@ -38,7 +40,8 @@ impl Wording {
         if let Some(name) = self.ids.get(bare) {
             return format!("{name}{tail}");
         }
-        let Some(number) = bare.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok()) else {
+        let Some(number) = bare.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok())
+        else {
             return word.to_owned();
         };
         format!("{}{tail}", zxid_text(number))
@@ -70,7 +73,10 @@ mod tests {
         wording.clients.insert(0, "a".to_owned());
         wording.ids.insert("0x100000000000001".to_owned(), "a".to_owned());
         let worded = |line| wording.shown(line);
-        assert_eq!(worded("client 0 Create -> err 0 at 0x100000002").as_deref(), Some("a: Create -> err 0 at 1/2"));
+        assert_eq!(
+            worded("client 0 Create -> err 0 at 0x100000002").as_deref(),
+            Some("a: Create -> err 0 at 1/2")
+        );
         assert_eq!(worded("2 session 0x100000000000001 expired").as_deref(), Some("2 session a expired"));
         assert_eq!(worded("2 session 0x300000000000001 expired").as_deref(), Some("2 session ? expired"));
         assert_eq!(worded("3->1 Proposal 0x100000002"), None);

@@ -67,6 +67,9 @@ impl World {
         let session = client.session;
         let operation = Operation { client: id, session, xid, request: request.clone(), invoked: now, outcome: Outcome::Open };
         let number = Some(self.history.invoked(operation));
+        if self.trace.keeps_lines() {
+            self.trace.note(now, &format!("client {id} asks {xid} {request:?}"));
+        }
         self.clients[id].pending.push_back(Pending { xid, request, number, floor, since: now });
         self.client_sends(id, bytes);
     }
@@ -256,6 +259,7 @@ impl World {
         if data.is_empty() && exist.is_empty() && child.is_empty() {
             return;
         }
+        self.oracles.watches.replay_begins(session);
         let relative_zxid = self.clients[id].last_zxid;
         let request = Request::SetWatches { relative_zxid, data, exist, child };
         let since = self.agenda.now();
@@ -267,6 +271,10 @@ impl World {
     fn client_reads(&mut self, id: usize, frame: Bytes) -> Result<(), Violation> {
         let codec = |text: String| Violation::new("Codec", text);
         let (header, mut reader) = reply_header(frame).map_err(codec)?;
+        if self.trace.keeps_lines() {
+            let now = self.agenda.now();
+            self.trace.note(now, &format!("client {id} gets {} err {} zxid {:x}", header.xid, header.err, header.zxid));
+        }
         match header.xid {
             xid::PING => Ok(()),
             xid::NOTIFICATION => {

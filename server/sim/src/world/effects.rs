@@ -8,7 +8,7 @@ use zk_jute::quorum::{PacketType, QuorumPacket};
 
 use super::World;
 use crate::event::Event;
-use crate::net::{Carried, Delivery};
+use crate::net::Carried;
 use crate::oracle::Process;
 use crate::oracle::ledger::Entry;
 use crate::wire;
@@ -108,14 +108,11 @@ impl World {
                 let text = format!("{id} at {zxid}: its leader predicted {expected:x}, it has {actual:x}");
                 self.oracles.check(Err(crate::oracle::Violation::new("DigestPredicted", text)));
             }
-            Observation::Synchronizing { peer, mode, .. } => {
-                self.syncs.insert(peer.0, mode);
-                match *mode {
-                    "DIFF" => self.counters.diffs += 1,
-                    "TRUNC" => self.counters.truncs += 1,
-                    _ => self.counters.snaps += 1,
-                }
-            }
+            Observation::Synchronizing { mode, .. } => match *mode {
+                "DIFF" => self.counters.diffs += 1,
+                "TRUNC" => self.counters.truncs += 1,
+                _ => self.counters.snaps += 1,
+            },
             Observation::LeftRole { .. } => {
                 if let Some(process) = &mut self.node_mut(id).proc {
                     process.leading = None;
@@ -155,22 +152,6 @@ impl World {
             LinkEvent::Accepted | LinkEvent::AcceptedObserver | LinkEvent::Connected => return,
         };
         self.say(&line);
-    }
-
-    /// What a delivery is, for `deliver`: the kind of its packet, or `Vote`, `Image`, `Open`, `Opened`, `Closed`.
-    pub(crate) fn delivery_kind(delivery: &Delivery) -> String {
-        match delivery {
-            Delivery::Vote { .. } => "Vote".to_owned(),
-            Delivery::Link { carried, .. } => match carried {
-                Carried::Open(_) => "Open".to_owned(),
-                Carried::Opened => "Opened".to_owned(),
-                Carried::Image(_) => "Image".to_owned(),
-                Carried::Closed(_) => "Closed".to_owned(),
-                Carried::Packet(bytes) => {
-                    wire::decode_packet(bytes).map_or("?".to_owned(), |packet| format!("{:?}", packet.kind))
-                }
-            },
-        }
     }
 
     pub(super) fn schedule_storage(&mut self, id: i64, delay: crate::clock::Nanos) {
