@@ -209,7 +209,7 @@ impl Storage {
             return;
         }
         let result = match op {
-            PersistOp::Load => {
+            PersistOp::Load | PersistOp::Reload => {
                 self.failed = false;
                 let loaded = self.load().map(|recovery| Persisted::Loaded(Box::new(recovery)));
                 if loaded.is_ok() && !std::mem::replace(&mut self.loaded, true) {

@@ -96,13 +96,14 @@ impl DriverSink {
         if !self.persist.is_empty() {
             self.storage.ops(std::mem::take(&mut self.persist));
         }
-        for mailbox in self.wake_clients.drain(..) {
-            mailbox.wake();
-        }
+        // Proposals before replies: the followers' disks work while ours does.
         for id in self.wake_links.drain(..) {
             if let Some(link) = self.links.get(&id) {
                 link.flush();
             }
+        }
+        for mailbox in self.wake_clients.drain(..) {
+            mailbox.wake();
         }
     }
 

@@ -164,7 +164,8 @@ fn what_check_calls_an_error_a_start_refuses_and_what_it_calls_a_warning_a_start
         let mut store = zk_store::Store::open(zk_store::FileDisk, config);
         store.recover(zk_core::tree::TreeBuilder::new).is_ok()
     };
-    let damages: [(&str, fn(&History)); 6] = [
+    type Damage = fn(&History);
+    let damages: [(&str, Damage); 6] = [
         ("nothing", |_| {}),
         ("a torn tail", |history| {
             edit(&history.file("log.100000005"), |data| data.truncate(records(data).1 - 1));

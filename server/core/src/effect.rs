@@ -90,6 +90,9 @@ pub enum Port {
 pub enum PersistOp {
     /// Read the whole data directory again, repairing a torn tail. Also clears a failed stream.
     Load,
+    /// The same in the middle of the stream, after a cut below what is in memory. Unlike [`Self::Load`] it clears no
+    /// failure: if the cut failed, this and everything behind it is dropped with it.
+    Reload,
     /// Append one transaction to the log. Completes when it is fsynced; the adapter groups neighbours into one fsync.
     Append {
         zxid: Zxid,

@@ -101,6 +101,9 @@ pub enum LinkEvent {
     Packet(QuorumPacket),
     /// The image that followed a SNAP packet, decoded and complete with its signature; comes right after that packet.
     Snapshot(Box<DataTree>),
+    /// A long synchronization moves: bytes of an image, or of the history before NEWLEADER, were sent or received. At
+    /// most a few a second; what waits for the other side waits anew, as upstream's socket timeouts do.
+    Progress,
     /// Connecting failed, or the link ended for any reason. The last event of a link.
     Closed {
         reason: String,

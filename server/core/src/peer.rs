@@ -35,6 +35,8 @@ enum RoleState {
     Resting(Instant),
     /// Waiting for the old role's disk operations.
     Settling,
+    /// The last attempt to learn failed at once; waiting a little before the next.
+    Pausing(Instant),
     Looking(Election),
     Leading(Box<Leader>),
     Learning(Box<Learner>),
@@ -58,6 +60,8 @@ pub struct Peer {
     drain: Option<Drain>,
     /// Disk failures since the last time a role served; doubles the rest.
     disk_failures: u32,
+    /// Attempts to learn since the last one that led to service; lengthens the pause before the next.
+    failed_attempts: u32,
     /// Times this member began to learn; spreads observers over observer masters.
     learn_attempts: u64,
 }
@@ -74,6 +78,7 @@ impl Peer {
             waiting: WaitingLinks::default(),
             drain: None,
             disk_failures: 0,
+            failed_attempts: 0,
             learn_attempts: 0,
         };
         peer.load(&mut CtxParts { now, out });
@@ -101,7 +106,7 @@ impl Peer {
     /// When [`Input::Tick`] is wanted next.
     pub fn next_deadline(&self) -> Option<Instant> {
         match &self.role {
-            RoleState::Resting(until) => Some(*until),
+            RoleState::Resting(until) | RoleState::Pausing(until) => Some(*until),
             RoleState::Looking(election) => Some(election.deadline()),
             RoleState::Leading(leader) => leader.next_deadline(),
             RoleState::Learning(learner) => {
@@ -124,6 +129,9 @@ impl Peer {
             RoleState::Standalone(standalone) => standalone.tick(&mut ctx),
             RoleState::Looking(election) => {
                 let actions = election.tick(now);
+                if !actions.is_empty() {
+                    self.send_back_waiting(parts);
+                }
                 self.perform(parts, actions);
                 return;
             }
@@ -131,9 +139,21 @@ impl Peer {
                 self.load(parts);
                 return;
             }
+            RoleState::Pausing(_) => {
+                self.look(parts);
+                return;
+            }
             RoleState::Loading | RoleState::Settling | RoleState::Stopping | RoleState::Halted => return,
         };
         self.conclude(parts, flow);
+    }
+
+    /// Links that have waited longer than an election takes are given up.
+    fn send_back_waiting(&mut self, parts: &mut CtxParts<'_>) {
+        let config = &self.base.config;
+        let patience_ms = 2 * config.election_finalize_ms + config.tick_ms;
+        let oldest = Instant(parts.now.mono.0.saturating_sub(patience_ms * 1_000_000));
+        self.waiting.refuse_older(oldest, parts.out);
     }
 
     fn load(&mut self, parts: &mut CtxParts<'_>) {
@@ -165,8 +185,8 @@ impl Peer {
         let flow = match &mut self.role {
             RoleState::Leading(leader) => leader.link(&mut ctx, link, event),
             RoleState::Learning(learner) => learner.link(&mut ctx, link, event),
-            RoleState::Loading | RoleState::Settling | RoleState::Looking(_) => {
-                self.waiting.hold(link, event, ctx.out);
+            RoleState::Loading | RoleState::Settling | RoleState::Pausing(_) | RoleState::Looking(_) => {
+                self.waiting.hold(ctx.now.mono, link, event, ctx.out);
                 Ok(())
             }
             RoleState::Resting(_) | RoleState::Standalone(_) | RoleState::Stopping | RoleState::Halted => {

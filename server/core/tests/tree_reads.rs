@@ -145,7 +145,7 @@ fn reads_answer_with_what_is_there() {
     assert_eq!(children, Ok(Response::ChildrenStat(names(&["kid"]), stat)));
     let root = server.read(&Request::GetChildren { path: path("/"), watch: false });
     assert_eq!(root, Ok(Response::Children(names(&["eph", "open", "secret", "zookeeper"]))));
-    for (at, below) in [("/", 10), ("/eph", 2), ("/eph/a", 0)] {
+    for (at, below) in [("/", 10), ("", 11), ("/eph", 2), ("/eph/a", 0)] {
         assert_eq!(
             server.read(&Request::GetAllChildrenNumber { path: path(at) }),
             Ok(Response::Number(below))

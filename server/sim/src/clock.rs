@@ -33,7 +33,10 @@ impl NodeClock {
 
     /// A clock that is off by `offset`, runs `drift_ppm` too fast and whose wall clock is `wall_skew_ms` ahead.
     pub fn new(offset: Nanos, drift_ppm: i64, wall_skew_ms: i64) -> Self {
-        assert!(drift_ppm.abs() < 1_000_000, "a clock that stands still or runs backwards is no clock: {drift_ppm}");
+        assert!(
+            drift_ppm.abs() < 1_000_000,
+            "a clock that stands still or runs backwards is no clock: {drift_ppm}"
+        );
         Self { offset, drift_ppm, wall_skew_ms }
     }
 
@@ -72,7 +75,10 @@ mod tests {
             for local in [12_345, 20_000, 1_000_007, 987_654_321] {
                 let time = clock.when(Instant(local));
                 assert!(clock.at(time).mono.0 >= local, "drift {drift} local {local}");
-                assert!(time == 0 || clock.at(time - 2).mono.0 <= local, "drift {drift} local {local} is late");
+                assert!(
+                    time == 0 || clock.at(time - 2).mono.0 <= local,
+                    "drift {drift} local {local} is late"
+                );
             }
         }
     }

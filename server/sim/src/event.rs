@@ -21,6 +21,8 @@ pub enum Event {
     Resume { node: i64 },
     /// The next random fault.
     Fault,
+    /// The trouble that waited for a step of this member.
+    Ambush { node: i64 },
     /// A fault ends.
     Repair(Repair),
     /// A client does its next thing.

@@ -55,8 +55,10 @@ impl History {
 
     /// Counts of answered and unknown operations.
     pub fn counts(&self) -> (usize, usize) {
-        let answered = self.operations.iter().filter(|op| matches!(op.outcome, Outcome::Answered { .. })).count();
-        let unknown = self.operations.iter().filter(|op| matches!(op.outcome, Outcome::Unknown { .. })).count();
+        let answered =
+            self.operations.iter().filter(|op| matches!(op.outcome, Outcome::Answered { .. })).count();
+        let unknown =
+            self.operations.iter().filter(|op| matches!(op.outcome, Outcome::Unknown { .. })).count();
         (answered, unknown)
     }
 }

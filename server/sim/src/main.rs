@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
 use zk_sim::options::Options;
 use zk_sim::run::{Report, quiet_panics, run};
-use zk_sim::sweep::Sweep;
 use zk_sim::scenario::{Scenario, difference};
+use zk_sim::sweep::Sweep;
 
 /// Deterministic simulation of ZooKeeper ensembles under faults.
 #[derive(Parser)]
@@ -125,13 +125,17 @@ fn sweep(sweep: &Sweep) -> Result<()> {
 fn replay(file: &Path) -> Result<()> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let mut lines = text.lines();
-    let head: serde_json::Value = serde_json::from_str(lines.next().unwrap_or_default()).context("the first line")?;
+    let head: serde_json::Value =
+        serde_json::from_str(lines.next().unwrap_or_default()).context("the first line")?;
     let seed = head["seed"].as_u64().context("the first line names no seed")?;
     activate(head["mutant"].as_str())?;
     let report = run(Options::swarm(seed), true);
     for (number, (old, new)) in lines.by_ref().zip(&report.trace).enumerate() {
         if old != new {
-            bail!("line {} differs: the code is not the one that wrote this trace\n- {old}\n+ {new}", number + 2);
+            bail!(
+                "line {} differs: the code is not the one that wrote this trace\n- {old}\n+ {new}",
+                number + 2
+            );
         }
     }
     println!("{}\nevery step was the same", summary(&report));
@@ -169,10 +173,17 @@ fn write_trace(path: &Path, report: &Report, mutant: Option<&str>) -> Result<()>
 }
 
 fn summary(report: &Report) -> String {
-    let verdict = report.violation.as_ref().map_or("ok".to_owned(), |violation| format!("FAILED {violation}"));
+    let verdict =
+        report.violation.as_ref().map_or("ok".to_owned(), |violation| format!("FAILED {violation}"));
     format!(
         "seed {}: {verdict} ({} steps, {} committed, {} answered, {} unknown, {} epochs, {:?})",
-        report.seed, report.steps, report.committed, report.answered, report.unknown, report.epochs, report.counters
+        report.seed,
+        report.steps,
+        report.committed,
+        report.answered,
+        report.unknown,
+        report.epochs,
+        report.counters
     )
 }
 

@@ -96,7 +96,14 @@ impl Network {
     }
 
     /// `from` dials `to`. With `refused` nobody listens there.
-    pub fn connect(&mut self, now: Nanos, from: (i64, u64, LinkId), to: (i64, u64), port: Port, refused: bool) {
+    pub fn connect(
+        &mut self,
+        now: Nanos,
+        from: (i64, u64, LinkId),
+        to: (i64, u64),
+        port: Port,
+        refused: bool,
+    ) {
         let accepted = LinkId(LinkId::ACCEPTED | self.next_accepted);
         self.next_accepted += 1;
         let ends = [End::new(from.0, from.1, from.2), End::new(to.0, to.1, accepted)];
@@ -215,7 +222,9 @@ impl Network {
                 let state = self.links.get_mut(&link)?;
                 state.scheduled[side] = state.scheduled[side].saturating_sub(1);
                 let way = (state.ends[1 - side].node, state.ends[side].node);
-                if self.is_stopped(way) { None } else { self.pop(now, link, side) }
+                // That an attempt failed is known without the other side.
+                let local = state.unreachable;
+                if !local && self.is_stopped(way) { None } else { self.pop(now, link, side) }
             }
             NetEvent::Vote { from, to } => {
                 let stopped = self.is_stopped((from, to));
@@ -273,7 +282,9 @@ impl Network {
         let waiting = self.links.iter().find_map(|(link, state)| {
             (0..2)
                 .find(|side| {
-                    state.ends[1 - side].node == from && state.ends[*side].node == to && !state.queues[*side].is_empty()
+                    state.ends[1 - side].node == from
+                        && state.ends[*side].node == to
+                        && !state.queues[*side].is_empty()
                 })
                 .map(|side| (*link, side))
         });
@@ -328,6 +339,7 @@ impl Network {
     fn fail_connect(&mut self, at: Nanos, link: u64, reason: &str) {
         let Some(state) = self.links.get_mut(&link) else { return };
         state.ends[1].open = false;
+        state.unreachable = true;
         let end = state.ends[1];
         self.by_id.remove(&(end.node, end.boot, end.id));
         state.queues[0].push_back(Carried::Closed(reason.to_owned()));

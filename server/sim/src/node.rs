@@ -151,7 +151,7 @@ pub fn membership(options: &Options) -> Membership {
 pub fn peer_config(options: &Options, id: i64, boot: u64) -> PeerConfig {
     PeerConfig {
         my_id: ServerId(id),
-        membership: Some(membership(options)),
+        membership: (!options.standalone).then(|| membership(options)),
         tick_ms: options.tick_ms,
         init_limit: options.init_limit,
         sync_limit: options.sync_limit,

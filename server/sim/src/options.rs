@@ -38,6 +38,10 @@ pub enum FaultKind {
     SlowDisk,
     /// An operator empties the directory of one member, which must resync.
     Wipe,
+    /// The leader is cut off from everybody, and perhaps loses power before that ends: proposals nobody else has.
+    IsolateLeader,
+    /// Trouble for a member right after the next step of some kind (a sync, an epoch, a role): where upstream's faults live.
+    Ambush,
     /// A client loses its connection.
     BreakClient,
     /// A client stands still past its session's timeout.
@@ -45,7 +49,7 @@ pub enum FaultKind {
 }
 
 /// Every kind, in the order in which a seed decides on them.
-pub const FAULT_KINDS: [FaultKind; 16] = [
+pub const FAULT_KINDS: [FaultKind; 18] = [
     FaultKind::Kill,
     FaultKind::PowerCut,
     FaultKind::PowerCutInOperation,
@@ -60,6 +64,8 @@ pub const FAULT_KINDS: [FaultKind; 16] = [
     FaultKind::FsyncError,
     FaultKind::SlowDisk,
     FaultKind::Wipe,
+    FaultKind::IsolateLeader,
+    FaultKind::Ambush,
     FaultKind::BreakClient,
     FaultKind::StallClient,
 ];
@@ -72,6 +78,8 @@ pub struct Options {
     pub voters: u64,
     /// 0 to 2.
     pub observers: u64,
+    /// A server without election and quorum; one voter only.
+    pub standalone: bool,
     /// Followers serve observers.
     pub observer_master: bool,
     pub tick_ms: u64,
@@ -117,12 +125,16 @@ impl Options {
         let mut prng = Prng::new(seed, "options");
         let voters = *prng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 7]).unwrap_or(&3);
         let observers = *prng.pick(&[0, 0, 0, 1, 1, 2]).unwrap_or(&0);
+        let calm = prng.chance(30);
+        let standalone = voters + observers == 1 && prng.chance(500);
+        let max_buffer = if prng.chance(200) { 700 } else { zk_jute::consts::JUTE_MAX_BUFFER };
         let least = prng.between(MS / 10, 2 * MS);
         let disk_least = prng.between(MS / 10, 4 * MS);
         Self {
             seed,
             voters,
             observers,
+            standalone,
             observer_master: prng.chance(500),
             tick_ms: 100,
             init_limit: 10,
@@ -137,15 +149,15 @@ impl Options {
             clients: prng.between(1, 4) as usize,
             keys: prng.between(2, 6),
             think: prng.between(10, 100) * MS,
-            session_timeout_ms: *prng.pick(&[300, 600, 1500]).unwrap_or(&600) as i32,
-            faults: choose_faults(&mut prng, voters),
+            session_timeout_ms: *prng.pick(&[300, 600, 1500]).unwrap_or(&600),
+            faults: if calm { Vec::new() } else { choose_faults(&mut prng, voters) },
             fault_every: prng.between(100, 600) * MS,
             sector: *prng.pick(&[1, 16, 512]).unwrap_or(&512) as usize,
             drift_ppm: *prng.pick(&[0, 0, 1_000, 50_000]).unwrap_or(&0),
             safety: prng.between(1_500, 6_000) * MS,
             liveness: 60_000 * MS,
             steps_max: 400_000,
-            rules: Rules::default(),
+            rules: Rules { max_buffer, ..Rules::default() },
         }
     }
 

@@ -18,7 +18,7 @@ impl Prng {
     }
 
     /// Any 64-bit number.
-    pub fn next(&mut self) -> u64 {
+    pub fn any(&mut self) -> u64 {
         self.0.next_u64()
     }
 
@@ -51,7 +51,7 @@ mod tests {
     fn the_same_seed_and_purpose_give_the_same_stream() {
         let draw = |seed, purpose| -> Vec<u64> {
             let mut prng = Prng::new(seed, purpose);
-            (0..8).map(|_| prng.next()).collect()
+            (0..8).map(|_| prng.any()).collect()
         };
         assert_eq!(draw(7, "net"), draw(7, "net"));
         assert_ne!(draw(7, "net"), draw(7, "disk"));

@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::history::Outcome;
 use crate::options::Options;
 use crate::oracle::Violation;
+use crate::storage::DATA_DIR;
 use crate::workload::Workload;
 use crate::world::{Counters, World};
 
@@ -27,6 +28,8 @@ pub struct Report {
     pub answered: usize,
     pub unknown: usize,
     pub epochs: usize,
+    /// How long the ensemble took to converge once the faults had ended; milliseconds.
+    pub calmed_ms: u64,
     pub counters: Counters,
     /// Lines of the trace, if they were asked for.
     pub trace: Vec<String>,
@@ -49,6 +52,7 @@ pub fn run(options: Options, keep_trace: bool) -> Report {
         answered,
         unknown,
         epochs: world.oracles.leadership.epochs(),
+        calmed_ms: world.calmed / MS,
         counters: world.counters,
         trace: world.trace.lines().to_vec(),
     }
@@ -88,10 +92,12 @@ fn drive(world: &mut World) {
 
 /// Liveness: the ensemble must elect, converge and serve a write within the limit.
 fn settle(world: &mut World) {
-    let limit = world.now() + world.options.liveness;
+    let began = world.now();
+    let limit = began + world.options.liveness;
     if !converge(world, limit) {
         return;
     }
+    world.calmed = world.now() - began;
     let probe = world.add_client();
     world.clients[probe].scripted = true;
     let mut asked = None;
@@ -105,7 +111,9 @@ fn settle(world: &mut World) {
                 asked = Some(world.history.operations().len());
                 world.client_requests(probe, Workload::probe(0));
             }
-            None if world.clients[probe].link == crate::client::Link::Down => world.client_connects(probe, None),
+            None if world.clients[probe].link == crate::client::Link::Down => {
+                world.client_connects(probe, None)
+            }
             None => {}
             Some(number) => match world.history.operations()[number].outcome {
                 Outcome::Answered { err: 0, .. } => break,
@@ -118,6 +126,8 @@ fn settle(world: &mut World) {
     }
     if converge(world, limit) {
         judge(world);
+        judge_quiet(world);
+        judge_disks(world);
     }
 }
 
@@ -129,7 +139,10 @@ fn converge(world: &mut World, limit: Nanos) -> bool {
         }
         let Err(lacking) = converged(world) else { return true };
         if world.now() >= limit {
-            let text = format!("not converged {} s after the faults ended: {lacking}", world.options.liveness / (1000 * MS));
+            let text = format!(
+                "not converged {} s after the faults ended: {lacking}",
+                world.options.liveness / (1000 * MS)
+            );
             world.oracles.check(Err(Violation::new("Liveness", text)));
             return false;
         }
@@ -176,6 +189,35 @@ fn digest(world: &World, id: i64) -> Option<i64> {
     Some(world.node(id).proc.as_ref()?.shared.tree.read().digest())
 }
 
+/// Without any fault nothing may go wrong: no session expires, no answer is missing.
+fn judge_quiet(world: &mut World) {
+    if !world.options.faults.is_empty() {
+        return;
+    }
+    let (_, unknown) = world.history.counts();
+    if world.counters.expired > 0 || unknown > 0 {
+        let text = format!(
+            "{} sessions expired and {unknown} answers are missing without any fault",
+            world.counters.expired
+        );
+        world.oracles.check(Err(Violation::new("Quiet", text)));
+    }
+}
+
+/// The offline check finds every data directory in order.
+fn judge_disks(world: &mut World) {
+    let mut config = zk_store::StoreConfig::new(DATA_DIR);
+    config.autocreate = false;
+    for id in world.options.members().collect::<Vec<_>>() {
+        let fault = match zk_store::check::check_dir(&world.node(id).disk, &config) {
+            Ok(report) if report.is_usable() => continue,
+            Ok(report) => format!("{:?}", report.problems),
+            Err(error) => error.to_string(),
+        };
+        world.oracles.check(Err(Violation::new("OfflineCheck", format!("{id}: {fault}"))));
+    }
+}
+
 /// The trees, compared with the history: nothing more, nothing less, ephemerals exactly as long as their sessions.
 fn judge(world: &mut World) {
     let members: Vec<i64> = world.options.members().collect();
@@ -205,7 +247,10 @@ pub(crate) fn judge_tree(world: &World, id: i64) -> Result<(), Violation> {
     }
     let open: Vec<SessionId> = tree.sessions().map(|(session, _)| session).collect();
     if !open.iter().eq(world.oracles.model.sessions().iter()) {
-        return violation(format!("open sessions {open:?}, the history says {:?}", world.oracles.model.sessions()));
+        return violation(format!(
+            "open sessions {open:?}, the history says {:?}",
+            world.oracles.model.sessions()
+        ));
     }
     if let Some((session, path)) = tree.orphan_ephemerals().next() {
         return violation(format!("{path} outlived its session {session}"));

@@ -66,7 +66,12 @@ pub struct Storage {
 impl Storage {
     /// The storage of a new process.
     pub fn open(disk: &SimDisk, autocreate: bool, purge: bool) -> Self {
-        let config = StoreConfig { prealloc_bytes: 4096, autocreate, reserve_bytes: 512, ..StoreConfig::new(DATA_DIR) };
+        let config = StoreConfig {
+            prealloc_bytes: 4096,
+            autocreate,
+            reserve_bytes: 512,
+            ..StoreConfig::new(DATA_DIR)
+        };
         Self {
             store: Store::open(disk.clone(), config),
             queue: VecDeque::new(),
@@ -102,7 +107,8 @@ impl Storage {
         if self.held || self.running.is_some() {
             return false;
         }
-        let Some(Job::Snapshot(image)) = self.queue.pop_front_if(|job| matches!(job, Job::Snapshot(_))) else {
+        let Some(Job::Snapshot(image)) = self.queue.pop_front_if(|job| matches!(job, Job::Snapshot(_)))
+        else {
             return false;
         };
         let writer = self.store.begin_snapshot().map_err(|error| disk_error(&error));
@@ -115,7 +121,9 @@ impl Storage {
         if self.held || self.running.is_some() {
             return false;
         }
-        let Some(Job::Op(io, op)) = self.queue.pop_front_if(|job| matches!(job, Job::Op(..))) else { return false };
+        let Some(Job::Op(io, op)) = self.queue.pop_front_if(|job| matches!(job, Job::Op(..))) else {
+            return false;
+        };
         self.running = Some(match op {
             PersistOp::Append { zxid, bytes } => self.begin_appends(io, Entry::new(zxid, &bytes), batch_max),
             other => Running::One(io, other),
@@ -132,7 +140,9 @@ impl Storage {
                 return Running::Appends { entries, failed: Some((io, disk_error(&error))) };
             }
             entries.push((io, entry));
-            let more = |job: &mut Job| matches!(job, Job::Op(_, PersistOp::Append { .. })) && entries.len() < batch_max;
+            let more = |job: &mut Job| {
+                matches!(job, Job::Op(_, PersistOp::Append { .. })) && entries.len() < batch_max
+            };
             if let Some(Job::Op(io, PersistOp::Append { zxid, bytes })) = self.queue.pop_front_if(more) {
                 next = Some((io, Entry::new(zxid, &bytes)));
             }
@@ -151,8 +161,10 @@ impl Storage {
     /// Carries one operation out.
     pub fn carry_out(&mut self, op: &PersistOp) -> Result<Persisted, DiskError> {
         let done = match op {
-            PersistOp::Load => return self.load(),
-            PersistOp::Append { zxid, bytes } => self.store.append(*zxid, bytes).and_then(|()| self.store.sync()),
+            PersistOp::Load | PersistOp::Reload => return self.load(),
+            PersistOp::Append { zxid, bytes } => {
+                self.store.append(*zxid, bytes).and_then(|()| self.store.sync())
+            }
             PersistOp::WriteAcceptedEpoch(epoch) => self.store.write_accepted_epoch(*epoch),
             PersistOp::WriteCurrentEpoch(epoch) => self.store.write_current_epoch(*epoch),
             PersistOp::Truncate { zxid } => self.store.truncate(*zxid),

@@ -32,6 +32,8 @@ pub struct Found {
     pub answered: u64,
     pub unknown: u64,
     pub counters: Counters,
+    /// The longest that an ensemble took to converge after its faults had ended; milliseconds, and the seed.
+    pub slowest: (u64, u64),
     pub took: Duration,
     /// In the order of their seeds.
     pub failed: Vec<Report>,
@@ -93,6 +95,7 @@ impl Found {
         self.answered += report.answered as u64;
         self.unknown += report.unknown as u64;
         self.counters += report.counters;
+        self.slowest = self.slowest.max((report.calmed_ms, report.seed));
         if report.violation.is_some() {
             self.failed.push(report);
         }
@@ -103,7 +106,8 @@ impl std::fmt::Display for Found {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} seeds in {:.1} s ({:.0} a second), {} steps, {} transactions committed, {} requests answered, {} unknown, {:?}",
+            "{} seeds in {:.1} s ({:.0} a second), {} steps, {} transactions committed, {} requests answered, {} unknown, \
+             slowest recovery {} ms (seed {}), {:?}",
             self.seeds,
             self.took.as_secs_f64(),
             self.rate(),
@@ -111,6 +115,8 @@ impl std::fmt::Display for Found {
             self.committed,
             self.answered,
             self.unknown,
+            self.slowest.0,
+            self.slowest.1,
             self.counters
         )
     }

@@ -66,7 +66,9 @@ pub fn decode_image(bytes: &Bytes, zxid: Zxid) -> Result<DataTree, String> {
     }
     let signature = Reader::new(Bytes::from(decoder.take_rest())).string_required("signature");
     match signature {
-        Ok(signature) if complete && &*signature == SNAP_SIGNATURE => builder.finish(SnapshotTail::default(), zxid),
+        Ok(signature) if complete && &*signature == SNAP_SIGNATURE => {
+            builder.finish(SnapshotTail::default(), zxid)
+        }
         other => Err(format!("the image has no signature: {other:?}")),
     }
 }

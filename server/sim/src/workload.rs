@@ -46,7 +46,9 @@ impl Workload {
             83..88 => Request::Exists { path, watch },
             88..93 => Request::GetChildren2 { path: self.parent(), watch },
             93..97 => Request::Sync { path },
-            97..99 => Request::Delete { path: format!("/seq-{:010}", self.prng.below(20)).into(), version: -1 },
+            97..99 => {
+                Request::Delete { path: format!("/seq-{:010}", self.prng.below(20)).into(), version: -1 }
+            }
             _ => Request::CloseSession,
         }
     }
@@ -78,7 +80,14 @@ impl Workload {
 
     fn create(&mut self, path: Arc<str>, flags: i32) -> Request {
         let op = if self.prng.chance(300) { OpCode::Create2 } else { OpCode::Create };
-        Request::Create(CreateRequest { op, path, data: self.value(), acl: Some(vec![Acl::open()]), flags, ttl: 0 })
+        Request::Create(CreateRequest {
+            op,
+            path,
+            data: self.value(),
+            acl: Some(vec![Acl::open()]),
+            flags,
+            ttl: 0,
+        })
     }
 
     fn set(&mut self, path: Arc<str>) -> Request {

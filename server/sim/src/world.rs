@@ -5,6 +5,7 @@
 
 mod boot;
 mod clients;
+mod connections;
 mod drive;
 mod effects;
 mod faults;
@@ -12,6 +13,7 @@ mod storage;
 
 use zk_core::input::Input;
 
+use self::faults::Step;
 use crate::agenda::Agenda;
 use crate::client::SimClient;
 use crate::clock::{MS, Nanos, NodeClock};
@@ -48,6 +50,12 @@ pub struct World {
     /// Processes that end are started again.
     pub(crate) supervised: bool,
     pub(crate) counters: Counters,
+    /// How long the ensemble took to converge after the faults.
+    pub(crate) calmed: Nanos,
+    /// Trouble that waits for a step of the protocol.
+    pub(crate) ambush: Option<Step>,
+    /// Decides when the durable bytes themselves are read back.
+    pub(crate) oracle_prng: Prng,
     /// Packets get lines in the transcript.
     pub(crate) show_packets: bool,
 }
@@ -102,6 +110,9 @@ impl World {
             troubled: false,
             supervised: true,
             counters: Counters::default(),
+            calmed: 0,
+            ambush: None,
+            oracle_prng: Prng::new(seed, "oracle"),
             show_packets: false,
             options,
         }
@@ -184,10 +195,11 @@ impl World {
             Event::Boot { node } => self.boot_if_wanted(node),
             Event::Resume { node } => self.resume(node),
             Event::Fault => self.random_fault(),
+            Event::Ambush { node } => self.ambushed(node),
             Event::Repair(repair) => self.repair(repair),
             Event::Client { client } => self.client_acts(client),
-            Event::ToServer { client, connection, bytes } => self.to_server(client, connection, bytes),
-            Event::ToClient { client, connection, bytes } => self.to_client(client, connection, bytes),
+            Event::ToServer { client, connection, bytes } => self.reaches_server(client, connection, bytes),
+            Event::ToClient { client, connection, bytes } => self.reaches_client(client, connection, bytes),
         }
     }
 

@@ -19,7 +19,9 @@ fn the_core_passes_the_sweep() {
         .map(|report| {
             let seed = report.seed;
             let violation = report.violation.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("seed {seed}: {violation}\n  again: cargo run --profile sim -p zk-sim -- run --seed {seed}")
+            format!(
+                "seed {seed}: {violation}\n  again: cargo run --profile sim -p zk-sim -- run --seed {seed}"
+            )
         })
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
@@ -57,6 +59,10 @@ fn keeping_the_trace_does_not_change_the_run() {
     quiet_panics();
     for seed in 40..60 {
         let (kept, bare) = (run(Options::swarm(seed), true), run(Options::swarm(seed), false));
-        assert_eq!((kept.steps, kept.committed, kept.counters), (bare.steps, bare.committed, bare.counters), "seed {seed}");
+        assert_eq!(
+            (kept.steps, kept.committed, kept.counters),
+            (bare.steps, bare.committed, bare.counters),
+            "seed {seed}"
+        );
     }
 }

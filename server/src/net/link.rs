@@ -4,17 +4,20 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
+use zk_core::input::{LinkEvent, LinkId};
 use zk_core::tree::DataTree;
 use zk_jute::image::SnapshotSource;
-use zk_jute::quorum::{QuorumPacket, SNAP_SIGNATURE};
+use zk_jute::quorum::{PacketType, QuorumPacket, SNAP_SIGNATURE};
 use zk_jute::{Writer, snapshot};
+
+use crate::driver::{Handle, Message};
 
 /// Packets a learner may be behind before its link is given up: it then resynchronizes, which costs less than memory.
 /// In all: this x the members (5 voters and 4 observers: 2 GiB), but the data itself is shared between the queues.
@@ -52,6 +55,9 @@ pub struct Link {
 struct Queue {
     items: VecDeque<Item>,
     bytes: usize,
+    /// Between DIFF, TRUNC or SNAP and NEWLEADER: what is queued is history that is in memory anyway and shared with it,
+    /// and has no bound of its own, or a learner that lacks much could never be synchronized.
+    synchronizing: bool,
     /// Something was queued since the last flush.
     dirty: bool,
     closing: bool,
@@ -81,7 +87,14 @@ impl Link {
     pub fn push(&self, packet: QuorumPacket) -> Result<bool, Overflow> {
         let cost = packet.data.as_ref().map_or(0, bytes::Bytes::len) + PACKET_OVERHEAD;
         let mut queue = self.queue.lock();
-        queue.bytes += cost;
+        match packet.kind {
+            PacketType::Diff | PacketType::Trunc | PacketType::Snap => queue.synchronizing = true,
+            PacketType::NewLeader => queue.synchronizing = false,
+            _ => {}
+        }
+        if !queue.synchronizing {
+            queue.bytes += cost;
+        }
         if queue.bytes > QUEUE_BYTES_MAX {
             return Err(Overflow);
         }
@@ -120,15 +133,15 @@ impl Link {
 
     /// Writes until the link is closed or fails. What the queue's bytes count are those not taken yet; at most as many
     /// again are being written.
-    pub async fn write_all(&self, mut socket: OwnedWriteHalf) -> io::Result<()> {
-        let mut buffer = Vec::with_capacity(WRITE_CHUNK);
+    pub async fn write_all(&self, socket: OwnedWriteHalf, progress: Progress) -> io::Result<()> {
+        let mut out = Output { socket, buffer: Vec::with_capacity(WRITE_CHUNK), progress };
         loop {
             let (items, closing) = self.take();
             if items.is_empty() && !closing {
                 self.wake.notified().await;
                 continue;
             }
-            let writing = write_items(&mut socket, items, &mut buffer);
+            let writing = out.write_items(items);
             if closing {
                 // Whoever is closed gets its last words, but not for ever.
                 return timeout(CLOSE_LIMIT, writing).await.unwrap_or(Ok(()));
@@ -138,43 +151,75 @@ impl Link {
     }
 }
 
-async fn write_items(
-    socket: &mut OwnedWriteHalf,
-    items: VecDeque<Item>,
-    buffer: &mut Vec<u8>,
-) -> io::Result<()> {
-    for item in items {
-        match item {
-            Item::Packet(packet) => packet.encode(&mut Writer::new(buffer)),
-            Item::Snapshot(image) => {
-                write_buffer(socket, buffer).await?;
-                stream_snapshot(socket, image).await?;
+/// Tells the driver now and then that a long transfer moves, so that nobody takes the other side's silence for death.
+#[derive(Debug)]
+pub struct Progress {
+    id: LinkId,
+    driver: Handle,
+    last: Instant,
+}
+
+/// Time between two reports; well below any `initLimit`.
+const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+
+impl Progress {
+    pub fn new(id: LinkId, driver: Handle) -> Self {
+        Self { id, driver, last: Instant::now() }
+    }
+
+    /// Bytes of a transfer that takes more than one round moved.
+    pub fn moved(&mut self) {
+        if self.last.elapsed() >= PROGRESS_EVERY {
+            self.last = Instant::now();
+            self.driver.send(Message::Link { id: self.id, event: LinkEvent::Progress, cost: 0 });
+        }
+    }
+}
+
+/// The socket, what is gathered for it, and who hears of it.
+struct Output {
+    socket: OwnedWriteHalf,
+    buffer: Vec<u8>,
+    progress: Progress,
+}
+
+impl Output {
+    async fn write_items(&mut self, items: VecDeque<Item>) -> io::Result<()> {
+        for item in items {
+            match item {
+                Item::Packet(packet) => packet.encode(&mut Writer::new(&mut self.buffer)),
+                Item::Snapshot(image) => {
+                    self.flush().await?;
+                    self.stream_snapshot(image).await?;
+                }
+            }
+            if self.buffer.len() >= WRITE_CHUNK {
+                self.flush().await?;
+                self.progress.moved();
             }
         }
-        if buffer.len() >= WRITE_CHUNK {
-            write_buffer(socket, buffer).await?;
+        self.flush().await
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        self.socket.write_all(&self.buffer).await?;
+        self.buffer.clear();
+        // One huge transaction must not cost its size for the rest of the link's life.
+        self.buffer.shrink_to(2 * WRITE_CHUNK);
+        Ok(())
+    }
+
+    /// Encodes on a thread of its own, a few chunks ahead of the socket, so that neither the driver nor other connections
+    /// wait for a large tree.
+    async fn stream_snapshot(&mut self, image: Box<DataTree>) -> io::Result<()> {
+        let (sender, mut chunks) = tokio::sync::mpsc::channel::<Vec<u8>>(SNAPSHOT_CHUNKS_AHEAD);
+        let encoder = tokio::task::spawn_blocking(move || encode_snapshot(&image, &sender));
+        while let Some(chunk) = chunks.recv().await {
+            self.socket.write_all(&chunk).await?;
+            self.progress.moved();
         }
+        encoder.await.map_err(io::Error::other)
     }
-    write_buffer(socket, buffer).await
-}
-
-async fn write_buffer(socket: &mut OwnedWriteHalf, buffer: &mut Vec<u8>) -> io::Result<()> {
-    socket.write_all(buffer).await?;
-    buffer.clear();
-    // One huge transaction must not cost its size for the rest of the link's life.
-    buffer.shrink_to(2 * WRITE_CHUNK);
-    Ok(())
-}
-
-/// Encodes on a thread of its own, a few chunks ahead of the socket, so that neither the driver nor other connections
-/// wait for a large tree.
-async fn stream_snapshot(socket: &mut OwnedWriteHalf, image: Box<DataTree>) -> io::Result<()> {
-    let (sender, mut chunks) = tokio::sync::mpsc::channel::<Vec<u8>>(SNAPSHOT_CHUNKS_AHEAD);
-    let encoder = tokio::task::spawn_blocking(move || encode_snapshot(&image, &sender));
-    while let Some(chunk) = chunks.recv().await {
-        socket.write_all(&chunk).await?;
-    }
-    encoder.await.map_err(io::Error::other)
 }
 
 /// Sends the image and its signature in chunks; stops silently when the receiver is gone.

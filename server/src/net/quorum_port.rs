@@ -23,7 +23,7 @@ use zk_jute::snapshot::{SnapshotDecoder, SnapshotPiece, SnapshotTail};
 use zk_jute::{ServerId, Zxid};
 
 use super::dial;
-use super::link::Link;
+use super::link::{Link, Progress};
 use crate::config::{Config, HostPort};
 use crate::driver::{Handle, Message};
 
@@ -159,7 +159,8 @@ impl QuorumPort {
             limit: self.config.storage.max_record.max(zk_jute::quorum::MAX_PACKET_LEN),
             may_receive_snapshot,
         };
-        let mut writer = std::pin::pin!(link.write_all(write));
+        let progress = Progress::new(id, self.driver.clone());
+        let mut writer = std::pin::pin!(link.write_all(write, progress));
         let reason = tokio::select! {
             ended = reader.read() => ended.err().map_or_else(|| "closed".to_owned(), |error| error.to_string()),
             ended = &mut writer => ended.err().map_or_else(|| "closed".to_owned(), |error| error.to_string()),
@@ -225,6 +226,7 @@ impl LinkReader {
         }
         let mut decoder = SnapshotDecoder::with_limit(self.limit);
         let mut builder = TreeBuilder::new();
+        let mut progress = Progress::new(self.id, self.driver.clone());
         'stream: loop {
             decoder.push(&self.received);
             self.received.clear();
@@ -236,6 +238,7 @@ impl LinkReader {
                 }
             }
             self.fill().await?;
+            progress.moved();
         }
         self.received.extend_from_slice(&decoder.take_rest());
         self.read_signature().await?;

@@ -4,6 +4,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use zk_core::Input;
+use zk_core::input::LinkId;
 use zk_core::tree::DataTree;
 use zk_jute::election::{InitialMessage, Notification, PROTOCOL_VERSION_V1, PeerState, frame, try_unframe};
 use zk_jute::quorum::{PacketType, QuorumPacket, SNAP_SIGNATURE};
@@ -11,7 +12,7 @@ use zk_jute::snapshot::{SnapshotDecoder, SnapshotPiece};
 use zk_jute::{ServerId, Writer, Zxid};
 
 use super::election_port::ElectionPort;
-use super::link::{Link, Overflow};
+use super::link::{Link, Overflow, Progress};
 use crate::config::{Ensemble, NetConfig, ServerLine};
 use crate::driver::{Handle, Message};
 
@@ -56,7 +57,8 @@ async fn a_snapshot_leaves_between_the_packets_around_it_and_last_words_leave_be
     link.push(packet(PacketType::NewLeader, 8, &data)).expect("room");
     link.close();
     let (_read, write) = near.into_split();
-    link.write_all(write).await.expect("written");
+    let (driver, _receiver) = Handle::new();
+    link.write_all(write, Progress::new(LinkId(1), driver)).await.expect("written");
     let mut received = Vec::new();
     far.read_to_end(&mut received).await.expect("read");
 

@@ -5,7 +5,7 @@
 //! of it is applied.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zk_core::tree::{DIGEST_VERSION, DataTree, TreeBuilder};
@@ -85,11 +85,11 @@ impl Replay {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] for bytes that are no tree; a file that cannot be read.
-    pub(super) fn from_snapshot(file: &PathBuf, zxid: Zxid) -> Result<Result<Self, String>, StoreError> {
+    pub(super) fn from_snapshot(file: &Path, zxid: Zxid) -> Result<Result<Self, String>, StoreError> {
         let mut loader = Loader::default();
         let tail = load_snapshot(&FileDisk, file, &mut loader)?;
         let tree = loader.builder.finish(tail, zxid);
-        Ok(tree.map(|tree| Self::new(tree, Some(file.clone()), loader.unknown_acls)))
+        Ok(tree.map(|tree| Self::new(tree, Some(file.to_owned()), loader.unknown_acls)))
     }
 
     fn new(tree: DataTree, snapshot: Option<PathBuf>, unknown_acls: Vec<Arc<str>>) -> Self {

@@ -33,6 +33,7 @@ impl Peer {
                 self.leave(parts, "draining");
             }
             RoleState::Resting(_) => self.load(parts),
+            RoleState::Pausing(_) => self.write_clean_marker(parts),
             // Each of these comes by the marker on its own way.
             RoleState::Loading | RoleState::Settling | RoleState::Stopping | RoleState::Halted => {}
         }

@@ -36,7 +36,9 @@ impl Peer {
             RoleState::Halted => Role::Halted,
             _ if self.drain.is_some() => Role::Draining,
             RoleState::Loading | RoleState::Resting(_) => Role::Loading,
-            RoleState::Settling | RoleState::Looking(_) | RoleState::Stopping => Role::Looking,
+            RoleState::Settling | RoleState::Pausing(_) | RoleState::Looking(_) | RoleState::Stopping => {
+                Role::Looking
+            }
             RoleState::Leading(_) => Role::Leading,
             RoleState::Learning(learner) if learner.observer => Role::Observing,
             RoleState::Learning(_) => Role::Following,

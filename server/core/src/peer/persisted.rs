@@ -70,13 +70,14 @@ impl Peer {
                 base.no_history = false;
             }
             // Read again below what was applied, in the middle of a synchronization.
-            IoKind::Load if done.current && matches!(self.role, RoleState::Learning(_)) => {
+            IoKind::Reload if done.current && matches!(self.role, RoleState::Learning(_)) => {
                 if let Some(mut recovery) = recovery.take() {
                     base.journal.rebase(&mut recovery);
                     base.adopt_tree(recovery.tree, parts.now);
                 }
             }
             IoKind::Load
+            | IoKind::Reload
             | IoKind::Install { .. }
             | IoKind::Truncate
             | IoKind::RollLog
@@ -109,6 +110,7 @@ impl Peer {
             | RoleState::Loading
             | RoleState::Resting(_)
             | RoleState::Settling
+            | RoleState::Pausing(_)
             | RoleState::Looking(_)
             | RoleState::Halted => Ok(()),
         };
@@ -157,10 +159,17 @@ impl Peer {
 
     /// An operation failed and everything after it with it: withhold, then decide what can be saved.
     fn failed(&mut self, parts: &mut CtxParts<'_>, io: IoId, error: DiskError) {
+        // Whatever it was for: after a failed fsync nothing that this process knows of its disk may be believed.
+        if let DiskError::SyncFailed(text) = error {
+            self.base.io.fail(io);
+            return self.halt(parts, HaltReason::DiskFailed(text));
+        }
         // Operations behind the failed one are refused by the adapter too; the first report was enough.
         let Some(cutting) = self.base.io.fail(io) else { return };
         parts.out.emit(Effect::Observe(Observation::DiskFault(error.to_string())));
-        let stopping = matches!(self.role, RoleState::Stopping);
+        // While stopping there is nothing to come back for: a disk that fails now ends the process, without a marker.
+        let reading = matches!(self.role, RoleState::Loading) && self.drain.is_some();
+        let stopping = matches!(self.role, RoleState::Stopping) || reading;
         match error {
             DiskError::SyncFailed(text) => self.halt(parts, HaltReason::DiskFailed(text)),
             // The log cannot be cut there: the next synchronization must bring a whole image.

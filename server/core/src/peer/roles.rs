@@ -6,12 +6,16 @@ use super::{CtxParts, Peer, RoleState};
 use crate::effect::{Effect, Observation, Sink};
 use crate::election::{Election, Intervals, Outcome};
 use crate::mutants::mutant;
-use crate::zab::leader::Leader;
-use crate::zab::learner::Learner;
+use crate::zab::leader::{Leader, Phase};
+use crate::zab::learner::{Learner, Stage};
 use crate::zab::standalone::Standalone;
 
 /// First rest after a failed write, ticks; doubles with every failure up to [`REST_TICKS_MAX`].
 const REST_TICKS: u64 = 2;
+/// Pause after the second attempt to learn in a row that failed, milliseconds; doubles up to [`PAUSE_MS_MAX`].
+const PAUSE_MS: u64 = 25;
+/// Longest pause, milliseconds: about what upstream's pause between attempts to connect is.
+const PAUSE_MS_MAX: u64 = 1_000;
 /// Longest rest, ticks: a minute with the usual tick.
 const REST_TICKS_MAX: u64 = 30;
 
@@ -24,6 +28,7 @@ impl Peer {
 
     /// Links and clients are closed, what the role's disk operations owed is owed no more (invariant 5).
     pub(super) fn end_role(&mut self, parts: &mut CtxParts<'_>, why: &str) {
+        self.count_attempt();
         let mut ctx = parts.ctx(&mut self.base);
         match &mut self.role {
             RoleState::Leading(leader) => leader.close_all(&mut ctx, why),
@@ -32,6 +37,7 @@ impl Peer {
             RoleState::Loading
             | RoleState::Resting(_)
             | RoleState::Settling
+            | RoleState::Pausing(_)
             | RoleState::Stopping
             | RoleState::Halted => {}
         }
@@ -45,6 +51,17 @@ impl Peer {
         self.role = RoleState::Settling;
     }
 
+    /// A role that served starts the count of failed attempts anew.
+    const fn count_attempt(&mut self) {
+        let served = match &self.role {
+            RoleState::Learning(learner) => matches!(learner.stage, Stage::Broadcast),
+            RoleState::Leading(leader) => matches!(leader.phase, Phase::Broadcast),
+            RoleState::Standalone(_) => true,
+            _ => return,
+        };
+        self.failed_attempts = if served { 0 } else { self.failed_attempts.saturating_add(1) };
+    }
+
     /// Once the disk has nothing left to do: read it again if memory may differ, or look for a leader, or stop.
     pub(super) fn settle(&mut self, parts: &mut CtxParts<'_>) {
         if !matches!(self.role, RoleState::Settling) || !self.base.io.is_drained() {
@@ -55,8 +72,18 @@ impl Peer {
         } else if self.drain.is_some() {
             self.write_clean_marker(parts);
         } else {
-            self.look(parts);
+            self.look_or_pause(parts);
         }
+    }
+
+    /// An election, after a pause if the last attempts to learn led nowhere: a learner that is refused at once must not
+    /// come back at the speed of the network.
+    fn look_or_pause(&mut self, parts: &mut CtxParts<'_>) {
+        if self.failed_attempts <= 1 {
+            return self.look(parts);
+        }
+        let pause_ms = (PAUSE_MS << self.failed_attempts.min(8)).min(PAUSE_MS_MAX);
+        self.role = RoleState::Pausing(parts.now.mono.plus_ms(pause_ms));
     }
 
     /// A failed write: nothing owed at or after it will ever be sent. Rest, so that somebody with a working disk leads
@@ -79,12 +106,12 @@ impl Peer {
             self.role_changed(parts.out, "standalone", self.base.epochs.current);
             self.disk_failures = 0;
         } else {
-            self.look(parts);
+            self.look_or_pause(parts);
         }
     }
 
     /// Starts an election from what is durable.
-    fn look(&mut self, parts: &mut CtxParts<'_>) {
+    pub(super) fn look(&mut self, parts: &mut CtxParts<'_>) {
         let config = &self.base.config;
         let intervals = Intervals {
             min_ms: config.election_min_ms,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::effect::{Effect, Sink};
 use crate::input::{LinkEvent, LinkId};
+use crate::time::Instant;
 
 /// Links kept at once; more are refused and come back. An ensemble has a handful of members.
 const LINKS_MAX: usize = 64;
@@ -13,20 +14,27 @@ const EVENTS_MAX: usize = 4;
 /// Events of links that nobody handles yet. Bound: 64 links of 4 events.
 #[derive(Debug, Default)]
 pub(super) struct WaitingLinks {
-    links: BTreeMap<LinkId, Vec<LinkEvent>>,
+    links: BTreeMap<LinkId, Held>,
+}
+
+/// One link, since when it waits, and what it said.
+#[derive(Debug)]
+struct Held {
+    since: Instant,
+    events: Vec<LinkEvent>,
 }
 
 impl WaitingLinks {
-    pub(super) fn hold(&mut self, link: LinkId, event: LinkEvent, out: &mut dyn Sink) {
+    pub(super) fn hold(&mut self, now: Instant, link: LinkId, event: LinkEvent, out: &mut dyn Sink) {
         let full = self.links.len() >= LINKS_MAX;
         match (&event, self.links.get_mut(&link)) {
             (LinkEvent::Closed { .. }, _) => {
                 self.links.remove(&link);
             }
             (LinkEvent::Accepted, None) if !full => {
-                self.links.insert(link, vec![event]);
+                self.links.insert(link, Held { since: now, events: vec![event] });
             }
-            (_, Some(events)) if events.len() < EVENTS_MAX => events.push(event),
+            (_, Some(held)) if held.events.len() < EVENTS_MAX => held.events.push(event),
             _ => {
                 self.links.remove(&link);
                 out.emit(Effect::Close { link, reason: "not leading".into() });
@@ -37,7 +45,18 @@ impl WaitingLinks {
     /// Hands everything over to the leading role.
     pub(super) fn take(&mut self) -> impl Iterator<Item = (LinkId, LinkEvent)> + use<> {
         let links = std::mem::take(&mut self.links);
-        links.into_iter().flat_map(|(link, events)| events.into_iter().map(move |event| (link, event)))
+        links.into_iter().flat_map(|(link, held)| held.events.into_iter().map(move |event| (link, event)))
+    }
+
+    /// Whoever has waited too long is sent back to the election, where its vote may be needed.
+    pub(super) fn refuse_older(&mut self, than: Instant, out: &mut dyn Sink) {
+        self.links.retain(|link, held| {
+            let keep = held.since > than;
+            if !keep {
+                out.emit(Effect::Close { link: *link, reason: "not leading".into() });
+            }
+            keep
+        });
     }
 
     /// Somebody else leads.

@@ -218,10 +218,11 @@ impl DataTree {
         self.repaired_acls
     }
 
-    /// Number of nodes under `path`, itself excluded.
+    /// Number of nodes under `path`, itself excluded. Below "", upstream's other name for the root, "/" counts too, as
+    /// upstream has it (`getAllChildrenNumber`).
     pub fn descendants(&self, path: &str) -> usize {
         if key(path) == ROOT {
-            return self.nodes.len() - 1;
+            return self.nodes.len() - usize::from(path == ROOT);
         }
         let mut count = 0;
         self.walk(path, &mut |_, _| {

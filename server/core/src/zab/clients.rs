@@ -1,23 +1,35 @@
 //! Which client connection waits for what: the link between a committed transaction and the reply it owes.
 //!
 //! A reply is matched as upstream's `CommitProcessor` does it: the head of the session's queue, by session and xid, so
-//! that a request left over from an earlier connection can never answer a later one.
+//! that a request left over from an earlier connection can never answer a later one. A `sync` stands in the same queue:
+//! it is answered after every write before it and before any behind it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use zk_jute::request::Response;
 use zk_jute::txn::{LoggedTxn, Txn};
-use zk_jute::{ErrorCode, OpCode, SessionId};
+use zk_jute::{ErrorCode, OpCode, SessionId, Zxid};
 
 use crate::effect::{ClientMessage, Effect, Sink};
 use crate::input::ConnId;
 use crate::tree::Applied;
 
-/// A write that waits for its transaction.
+/// What a request waits for.
+#[derive(Debug)]
+enum Wanted {
+    /// Its own transaction.
+    Txn,
+    /// That everything up to `after` is applied here; `None` until the leader has said how far that is.
+    Sync { path: Arc<str>, after: Option<Zxid> },
+}
+
+/// A request that waits.
 #[derive(Debug)]
 struct Waiting {
     conn: ConnId,
     xid: i32,
+    wanted: Wanted,
 }
 
 /// A session that waits for its creation or re-attachment.
@@ -34,6 +46,8 @@ pub(crate) struct Clients {
     attached: BTreeMap<SessionId, ConnId>,
     sessions: BTreeMap<ConnId, SessionId>,
     waiting: BTreeMap<SessionId, VecDeque<Waiting>>,
+    /// Sessions that have a sync in their queue, and how many.
+    syncing: BTreeMap<SessionId, usize>,
     creating: BTreeMap<SessionId, Opening>,
     reattaching: BTreeMap<SessionId, Opening>,
     outstanding: u64,
@@ -81,7 +95,68 @@ impl Clients {
     /// Remembers who waits for the transaction of this request.
     pub(crate) fn waiting(&mut self, session: SessionId, conn: ConnId, xid: i32) {
         self.outstanding += 1;
-        self.waiting.entry(session).or_default().push_back(Waiting { conn, xid });
+        self.waiting.entry(session).or_default().push_back(Waiting { conn, xid, wanted: Wanted::Txn });
+    }
+
+    /// Remembers who waits for a sync; `after` if it is known already.
+    pub(crate) fn syncing(
+        &mut self,
+        session: SessionId,
+        conn: ConnId,
+        xid: i32,
+        path: Arc<str>,
+        after: Option<Zxid>,
+    ) {
+        self.outstanding += 1;
+        *self.syncing.entry(session).or_default() += 1;
+        let wanted = Wanted::Sync { path, after };
+        self.waiting.entry(session).or_default().push_back(Waiting { conn, xid, wanted });
+    }
+
+    /// The leader has answered the session's oldest open sync: it is done once `reached` is applied here.
+    pub(crate) fn settle_sync(&mut self, session: SessionId, reached: Zxid) {
+        let open =
+            self.waiting.get_mut(&session).into_iter().flatten().find_map(|waiting| {
+                match &mut waiting.wanted {
+                    Wanted::Sync { after: after @ None, .. } => Some(after),
+                    Wanted::Sync { .. } | Wanted::Txn => None,
+                }
+            });
+        if let Some(after) = open {
+            *after = Some(reached);
+        }
+    }
+
+    /// Answers every sync that is its session's next and whose wait is over.
+    pub(crate) fn answer_syncs(&mut self, applied: Zxid, out: &mut dyn Sink) {
+        let sessions: Vec<SessionId> = self.syncing.keys().copied().collect();
+        for session in sessions {
+            self.answer_session_syncs(session, applied, out);
+        }
+    }
+
+    fn answer_session_syncs(&mut self, session: SessionId, applied: Zxid, out: &mut dyn Sink) {
+        let Some(queue) = self.waiting.get_mut(&session) else { return };
+        while let Some(Waiting { wanted: Wanted::Sync { after: Some(after), .. }, .. }) = queue.front() {
+            if *after > applied {
+                return;
+            }
+            let Some(Waiting { conn, xid, wanted: Wanted::Sync { path, .. } }) = queue.pop_front() else {
+                return;
+            };
+            self.outstanding -= 1;
+            if let Some(left) = self.syncing.get_mut(&session) {
+                *left -= 1;
+                if *left == 0 {
+                    self.syncing.remove(&session);
+                }
+            }
+            let response = Response::Path(path);
+            Self::tell(conn, ClientMessage::Reply { xid, zxid: applied, err: 0, response }, out);
+        }
+        if queue.is_empty() {
+            self.waiting.remove(&session);
+        }
     }
 
     /// A transaction was applied: answer whoever waits for it.
@@ -94,6 +169,9 @@ impl Clients {
             return;
         }
         self.answer(session, txn, applied, out);
+        if !self.syncing.is_empty() {
+            self.answer_syncs(txn.header.zxid, out);
+        }
         if txn.header.op == OpCode::CloseSession as i32 {
             self.session_closed(session, out);
         }
@@ -101,7 +179,8 @@ impl Clients {
 
     fn answer(&mut self, session: SessionId, txn: &LoggedTxn, applied: &Applied, out: &mut dyn Sink) {
         let Some(queue) = self.waiting.get_mut(&session) else { return };
-        if queue.front().is_none_or(|head| head.xid != txn.header.cxid) {
+        let awaits = |head: &Waiting| head.xid == txn.header.cxid && matches!(head.wanted, Wanted::Txn);
+        if !queue.front().is_some_and(awaits) {
             return;
         }
         let Some(head) = queue.pop_front() else { return };
@@ -128,6 +207,7 @@ impl Clients {
             self.sessions.remove(&conn);
             Self::tell(conn, ClientMessage::Close, out);
         }
+        self.syncing.remove(&session);
         if let Some(queue) = self.waiting.remove(&session) {
             self.outstanding -= queue.len() as u64;
         }

@@ -14,6 +14,7 @@ use crate::tree::DataTree;
 #[derive(Clone, Debug)]
 pub(crate) enum IoKind {
     Load,
+    Reload,
     Append(Zxid),
     AcceptedEpoch(Epoch),
     CurrentEpoch(Epoch),
@@ -59,6 +60,7 @@ impl IoStream {
         let io = IoId(self.last);
         let kind = match &op {
             PersistOp::Load => IoKind::Load,
+            PersistOp::Reload => IoKind::Reload,
             PersistOp::Append { zxid, .. } => IoKind::Append(*zxid),
             PersistOp::WriteAcceptedEpoch(epoch) => IoKind::AcceptedEpoch(*epoch),
             PersistOp::WriteCurrentEpoch(epoch) => IoKind::CurrentEpoch(*epoch),

@@ -85,13 +85,13 @@ impl Journal {
         self.window.clear();
         self.window_base = zxid;
         self.appended = zxid;
-        self.durable = zxid;
+        self.durable = self.durable.min(zxid);
         self.dirty = true;
     }
 
     /// The image at `zxid` is durable and in memory, and the log that came with it is durable up to `end`.
     pub(crate) fn installed(&mut self, zxid: Zxid, end: Zxid) {
-        self.durable = self.durable.max(end);
+        self.durable = end;
         self.applied = zxid;
         self.committed = zxid;
         self.window.clear();
@@ -121,6 +121,7 @@ impl Journal {
         }
         self.appended = self.entries.back().map_or(self.applied, |txn| txn.header.zxid);
         self.durable = self.durable.min(self.appended);
+        self.committed = self.committed.min(self.appended);
         self.dirty = true;
     }
 

@@ -20,6 +20,10 @@ use crate::input::{ClientCommand, ConnId, LinkId};
 use crate::mutants::mutant;
 use crate::time::Instant;
 
+/// Transactions that may be proposed and not applied here. A quorum of followers commits without our disk; a leader whose
+/// disk has stopped must not gather their writes for ever. 65,536 of at most 1 MiB, usually of a few hundred bytes.
+const BACKLOG_MAX: usize = 65_536;
+
 /// How far leadership has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
@@ -120,6 +124,7 @@ impl Leader {
             IoKind::AcceptedEpoch(_)
             | IoKind::CurrentEpoch(_)
             | IoKind::Load
+            | IoKind::Reload
             | IoKind::Truncate
             | IoKind::Install { .. }
             | IoKind::RollLog
@@ -203,6 +208,8 @@ impl Leader {
         ctx.apply_committed();
         self.primary = Some(Primary::new(ctx, self.new_leader_zxid()));
         ctx.start_serving(self.epoch);
+        self.next_ping = ctx.now.mono.plus_ms((ctx.base.config.tick_ms / 2).max(1));
+        self.check_quorum = false;
         for link in self.links_in(HandlerState::Synced) {
             self.admit(ctx, link);
         }
@@ -213,8 +220,10 @@ impl Leader {
     pub(crate) fn admit(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
         if let Some(handler) = self.handlers.get_mut(&link) {
             handler.state = HandlerState::Serving;
+            // It had nothing to say while it waited for the others.
+            handler.last_heard = ctx.now.mono;
             if handler.voter && handler.acked < handler.last_queued {
-                handler.owes_since = Some(ctx.now.mono);
+                handler.owes(handler.last_queued, ctx.now.mono);
             }
             handler.send(bare(PacketType::UpToDate, Zxid(-1)), ctx.out);
         }
@@ -228,7 +237,7 @@ impl Leader {
             {
                 handler.queue_txn(PacketType::Proposal, txn, ctx.out);
                 if handler.is_synced() {
-                    handler.owes_since.get_or_insert(ctx.now.mono);
+                    handler.owes(txn.header.zxid, ctx.now.mono);
                 }
             }
         }
@@ -253,12 +262,15 @@ impl Leader {
             }
             ctx.base.journal.committed = zxid;
             self.announce(ctx, &txn);
+            self.answer_syncs(ctx);
         }
         let applied = ctx.apply_committed();
         if let Some(primary) = &mut self.primary {
             primary.applied(&applied);
         }
-        self.answer_syncs(ctx);
+        if ctx.base.journal.backlog() > BACKLOG_MAX {
+            return Err(Leave::because("our own log is too far behind the quorum"));
+        }
         self.resign_if_settled(ctx)
     }
 
@@ -272,10 +284,11 @@ impl Leader {
         }
     }
 
+    /// Sends SYNC to learners right behind the COMMIT that it waited for, before the next one: a client's writes behind
+    /// the sync must not be answered first.
     pub(crate) fn answer_syncs(&mut self, ctx: &mut Ctx<'_>) {
         let Some(primary) = &mut self.primary else { return };
-        for link in primary.ready_syncs(ctx) {
-            // The COMMITs that it waited for are in this queue already.
+        for link in primary.ready_syncs(ctx.base.journal.committed) {
             if let Some(handler) = self.handlers.get(&link) {
                 handler.send(bare(PacketType::Sync, Zxid::ZERO), ctx.out);
             }
@@ -291,7 +304,6 @@ impl Leader {
         };
         let txns = primary.client(ctx, conn, command)?;
         self.propose(ctx, &txns);
-        self.answer_syncs(ctx);
         Ok(())
     }
 

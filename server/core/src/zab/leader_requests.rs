@@ -4,7 +4,7 @@
 
 use zk_jute::quorum::{LearnerInfo, PacketType, QuorumPacket};
 use zk_jute::records::Id;
-use zk_jute::{OpCode, Reader, ServerId, SessionId, Zxid};
+use zk_jute::{Epoch, OpCode, Reader, ServerId, SessionId, Zxid};
 
 use super::base::{Ctx, Flow, Leave};
 use super::leader::{Leader, Phase};
@@ -85,6 +85,11 @@ impl Leader {
             LinkEvent::Closed { .. } => {
                 self.handlers.remove(&link);
             }
+            LinkEvent::Progress => {
+                if let Some(handler) = self.handlers.get_mut(&link) {
+                    handler.last_heard = ctx.now.mono;
+                }
+            }
             LinkEvent::AcceptedObserver | LinkEvent::Connected | LinkEvent::Snapshot(_) => {
                 ctx.out.emit(Effect::Close { link, reason: "not for a leader".into() });
             }
@@ -137,11 +142,13 @@ impl Leader {
         if let Some(older) = self.link_of(info.server_id) {
             self.drop_learner(ctx, older, "connected again");
         }
+        // A Java member without history says -1: it has accepted nothing.
+        let accepted = if packet.zxid.0 < 0 { Epoch(0) } else { packet.zxid.epoch() };
         if let Some(handler) = self.handlers.get_mut(&link) {
             handler.sid = info.server_id;
             handler.voter =
                 packet.kind == PacketType::FollowerInfo && ctx.base.quorum.is_voter(info.server_id);
-            handler.accepted_epoch = packet.zxid.epoch();
+            handler.accepted_epoch = accepted;
             handler.state = HandlerState::Introduced;
         }
         let voter = self.handlers.get(&link).is_some_and(|handler| handler.voter);
@@ -150,8 +157,8 @@ impl Leader {
             Phase::AcceptingEpoch => {}
             // It was part of a leadership that failed before anybody else heard of its epoch, and may not follow an older
             // one. Upstream lets it knock for ever; one more election takes everybody past that epoch.
-            _ if voter && packet.zxid.epoch() > self.epoch => {
-                let (sid, accepted) = (info.server_id, packet.zxid.epoch());
+            _ if voter && accepted > self.epoch => {
+                let sid = info.server_id;
                 return Err(Leave::because(format!(
                     "voter {sid} has accepted epoch {accepted}, newer than ours"
                 )));
@@ -176,7 +183,8 @@ impl Leader {
         let deciding = matches!(self.phase, Phase::Agreeing | Phase::AcceptingEpoch);
         let mine = (i64::from(ctx.base.epochs.current.0), self.initial_end);
         if deciding && epoch != -1 && (i64::from(epoch), last_logged) > mine {
-            return Err(Leave::because(format!("a follower is ahead: epoch {epoch}, zxid {last_logged}")));
+            // That learner only, as upstream: with a quorum of others it is let in later, and cut to our history.
+            return Ok(Err(format!("the learner is ahead: epoch {epoch}, zxid {last_logged}")));
         }
         let Some(handler) = self.handlers.get_mut(&link) else { return Ok(Ok(())) };
         handler.last_logged = last_logged;
@@ -238,7 +246,7 @@ impl Leader {
             return Ok(());
         }
         if let Some(handler) = self.handlers.get_mut(&link).filter(|handler| handler.voter) {
-            handler.acknowledge(zxid, ctx.now.mono);
+            handler.acknowledge(zxid);
         }
         self.commit(ctx)
     }
@@ -283,7 +291,7 @@ impl Leader {
             return Ok(Ok(()));
         };
         if request.op == OpCode::Sync as i32 {
-            primary.learner_sync(link);
+            primary.learner_sync(ctx, link);
             self.answer_syncs(ctx);
             return Ok(Ok(()));
         }

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zk_jute::quorum::{LEARNER_PROTOCOL_VERSION, LearnerInfo, PacketType, QuorumPacket};
 use zk_jute::txn::LoggedTxn;
-use zk_jute::{Epoch, ServerId, Writer, Zxid};
+use zk_jute::{Epoch, ServerId, SessionId, Writer, Zxid};
 
 use super::base::{Ctx, Flow, Leave};
 use super::io_stream::IoKind;
 use super::learner_handler::{bare, with_data};
 use super::observer_master::ObserverMaster;
-use super::primary::SyncWaiter;
 use crate::effect::{Effect, Observation, PersistOp, Port};
 use crate::election::Vote;
 use crate::input::{LinkEvent, LinkId};
@@ -51,6 +50,13 @@ pub(crate) enum Stage {
     Broadcast,
 }
 
+/// Who asked for a sync.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SyncOrigin {
+    Client(SessionId),
+    Observer(LinkId),
+}
+
 /// The learning role.
 #[derive(Debug)]
 pub(crate) struct Learner {
@@ -71,9 +77,9 @@ pub(crate) struct Learner {
     pub(super) acked_history: Zxid,
     pub(super) sessions: LearnerSessions,
     /// Syncs forwarded to the leader, answered in order. Bound: part of the requests outstanding.
-    pub(super) syncs: VecDeque<SyncWaiter>,
-    /// Syncs that the leader has answered and that wait for our own log to catch up.
-    pub(super) settled_syncs: VecDeque<(Zxid, SyncWaiter)>,
+    pub(super) syncs: VecDeque<SyncOrigin>,
+    /// Observers' syncs that the leader has answered and that wait for our own log to catch up.
+    pub(super) settled_syncs: VecDeque<(Zxid, LinkId)>,
     /// Observers that this follower serves.
     pub(super) master: Option<ObserverMaster>,
     /// The image of a SNAP, until NEWLEADER says that what follows it is complete.
@@ -127,6 +133,9 @@ impl Learner {
             return self.observer_link(ctx, link, event);
         }
         self.last_heard = ctx.now.mono;
+        let limit = self.deadline;
+        // Upstream's limit is one of each read, not of the whole: a large image may take as long as it moves.
+        self.deadline = ctx.now.mono.plus_ms(ctx.base.ticks_ms(ctx.base.config.init_limit));
         match event {
             LinkEvent::Connected => {
                 self.introduce(ctx);
@@ -136,12 +145,13 @@ impl Learner {
             LinkEvent::Snapshot(image) => self.install(ctx, image),
             LinkEvent::Closed { reason } => match self.stage {
                 Stage::Connecting => {
+                    self.deadline = limit;
                     self.stage = Stage::Retrying(ctx.now.mono.plus_ms(RETRY_MS));
                     Ok(())
                 }
                 _ => Err(Leave::because(format!("lost the leader: {reason}"))),
             },
-            LinkEvent::Accepted | LinkEvent::AcceptedObserver => Ok(()),
+            LinkEvent::Accepted | LinkEvent::AcceptedObserver | LinkEvent::Progress => Ok(()),
         }
     }
 
@@ -221,6 +231,7 @@ impl Learner {
             | IoKind::CurrentEpoch(_)
             | IoKind::Append(_)
             | IoKind::Load
+            | IoKind::Reload
             | IoKind::Truncate
             | IoKind::Install { .. }
             | IoKind::RollLog
@@ -276,11 +287,10 @@ impl Learner {
         let applied = ctx.apply_committed();
         for txn in &applied {
             if txn.header.op == zk_jute::OpCode::CloseSession as i32 {
-                self.sessions.remove(zk_jute::SessionId(txn.header.client_id));
+                self.sessions.remove(SessionId(txn.header.client_id));
             }
         }
         self.forward(ctx, &applied);
-        self.answer_syncs(ctx);
     }
 
     fn forward(&mut self, ctx: &mut Ctx<'_>, applied: &[Arc<LoggedTxn>]) {
@@ -288,6 +298,8 @@ impl Learner {
         if let Some(master) = &mut self.master {
             for txn in applied.iter().filter(|txn| txn.header.zxid > skip_until) {
                 master.inform(txn, ctx.out);
+                self.settled_syncs =
+                    answer_observers(std::mem::take(&mut self.settled_syncs), txn.header.zxid, ctx);
             }
         }
     }
@@ -308,7 +320,7 @@ impl Learner {
             if let Some(master) = &mut self.master {
                 master.tick(ctx);
             }
-        } else if self.deadline <= now {
+        } else if self.deadline <= now && !self.waits_for_disk() {
             return Err(Leave::because(format!("not synchronized within initLimit ({:?})", self.stage)));
         }
         Ok(())
@@ -324,8 +336,14 @@ impl Learner {
                     .flatten()
                     .min()
             }
+            _ if self.waits_for_disk() => None,
             _ => Some(self.deadline),
         }
+    }
+
+    /// True while only our own disk can make it go on; the leader watches how long that takes.
+    const fn waits_for_disk(&self) -> bool {
+        matches!(self.stage, Stage::AcceptingEpoch | Stage::EnteringEpoch)
     }
 
     /// The role ends: every link of it is closed.
@@ -346,6 +364,18 @@ impl Learner {
         ctx.observe(Observation::LinkFault { peer: self.leader, why: why.clone() });
         Leave { why }
     }
+}
+
+/// Sends SYNC to observers right behind the INFORM that it waited for; returns those that wait on.
+pub(super) fn answer_observers(
+    mut settled: VecDeque<(Zxid, LinkId)>,
+    applied: Zxid,
+    ctx: &mut Ctx<'_>,
+) -> VecDeque<(Zxid, LinkId)> {
+    while let Some((_, link)) = settled.pop_front_if(|(needed, _)| *needed <= applied) {
+        ctx.out.emit(Effect::Send { link, packet: bare(PacketType::Sync, Zxid::ZERO) });
+    }
+    settled
 }
 
 /// Observers may be served by followers, so that the leader's uplink is not theirs; who, goes round with the attempts,

@@ -52,8 +52,10 @@ pub(crate) struct LearnerHandler {
     pub acked: Zxid,
     /// Last time anything came from it.
     pub last_heard: Instant,
-    /// Since when it owes an acknowledgement.
-    pub owes_since: Option<Instant>,
+    /// The oldest proposal that is watched for its acknowledgement, and when it was sent.
+    owed: Option<(Zxid, Instant)>,
+    /// The one to be watched next (upstream `SyncLimitCheck`).
+    owed_next: Option<(Zxid, Instant)>,
 }
 
 /// A packet without data.
@@ -79,7 +81,8 @@ impl LearnerHandler {
             last_queued: Zxid::ZERO,
             acked: Zxid::ZERO,
             last_heard: now,
-            owes_since: None,
+            owed: None,
+            owed_next: None,
         }
     }
 
@@ -162,12 +165,24 @@ impl LearnerHandler {
     /// True if it has said nothing for `limit_ms`, or has owed an acknowledgement that long.
     pub(crate) fn is_overdue(&self, now: Instant, limit_ms: u64) -> bool {
         now.ms_since(self.last_heard) > limit_ms
-            || self.owes_since.is_some_and(|since| now.ms_since(since) > limit_ms)
+            || self.owed.is_some_and(|(_, since)| now.ms_since(since) > limit_ms)
+    }
+
+    /// A proposal was sent that wants an acknowledgement. Two are watched at a time, so that a learner that acknowledges
+    /// steadily but falls behind all the same is noticed.
+    pub(crate) fn owes(&mut self, zxid: Zxid, now: Instant) {
+        if self.owed.is_none() {
+            self.owed = Some((zxid, now));
+        } else {
+            self.owed_next = Some((zxid, now));
+        }
     }
 
     /// Takes an acknowledgement in.
-    pub(crate) fn acknowledge(&mut self, zxid: Zxid, now: Instant) {
+    pub(crate) fn acknowledge(&mut self, zxid: Zxid) {
         self.acked = self.acked.max(zxid);
-        self.owes_since = if self.acked >= self.last_queued { None } else { Some(now) };
+        if self.owed.is_some_and(|(owed, _)| owed <= self.acked) {
+            self.owed = self.owed_next.take().filter(|(next, _)| *next > self.acked);
+        }
     }
 }

@@ -8,10 +8,10 @@ use zk_jute::{OpCode, SessionId, Zxid};
 use super::base::{Ctx, Flow};
 use super::clients::{Clients, Opening};
 use super::leader_requests::ForwardedRequest;
-use super::learner::{Learner, Stage};
-use super::learner_handler::{bare, with_data};
+use super::learner::{Learner, Stage, SyncOrigin, answer_observers};
+use super::learner_handler::with_data;
 use super::observer_master::Forward;
-use super::primary::{SyncWaiter, answer_sync, sync_path};
+use super::primary::sync_path;
 use crate::effect::{ClientMessage, Effect};
 use crate::input::{ClientCommand, ClientRequest, ConnId, LinkEvent, LinkId};
 use crate::session::{encode_ping, encode_revalidate};
@@ -61,7 +61,8 @@ impl Learner {
         }
         let ClientRequest { session, xid, op, body, auth } = request;
         if op == OpCode::Sync as i32 {
-            self.syncs.push_back(SyncWaiter::Client { conn, xid, path: sync_path(&body) });
+            self.syncs.push_back(SyncOrigin::Client(session));
+            ctx.base.clients.syncing(session, conn, xid, sync_path(&body), None);
         } else {
             ctx.base.clients.waiting(session, conn, xid);
         }
@@ -90,24 +91,20 @@ impl Learner {
         ctx.base.clients.reattached(session, valid, ctx.out);
     }
 
-    /// The leader has answered the oldest sync: everything committed before it has its COMMIT here already.
+    /// The leader has answered the oldest sync: everything committed before it has its COMMIT here already, but our own
+    /// log may still be behind.
     pub(super) fn sync_settled(&mut self, ctx: &mut Ctx<'_>) {
-        if let Some(waiter) = self.syncs.pop_front() {
-            self.settled_syncs.push_back((ctx.base.journal.committed, waiter));
-        }
-        self.answer_syncs(ctx);
-    }
-
-    /// Answers syncs whose transactions are applied here.
-    pub(super) fn answer_syncs(&mut self, ctx: &mut Ctx<'_>) {
-        while self.settled_syncs.front().is_some_and(|(needed, _)| *needed <= ctx.base.journal.applied) {
-            match self.settled_syncs.pop_front() {
-                Some((_, SyncWaiter::Client { conn, xid, path })) => answer_sync(ctx, conn, xid, path),
-                Some((_, SyncWaiter::Learner(link))) => {
-                    ctx.out.emit(Effect::Send { link, packet: bare(PacketType::Sync, Zxid::ZERO) });
-                }
-                None => break,
+        let (committed, applied) = (ctx.base.journal.committed, ctx.base.journal.applied);
+        match self.syncs.pop_front() {
+            Some(SyncOrigin::Client(session)) => {
+                ctx.base.clients.settle_sync(session, committed);
+                ctx.base.clients.answer_syncs(applied, ctx.out);
             }
+            Some(SyncOrigin::Observer(link)) => {
+                self.settled_syncs.push_back((committed, link));
+                self.settled_syncs = answer_observers(std::mem::take(&mut self.settled_syncs), applied, ctx);
+            }
+            None => {}
         }
     }
 
@@ -126,7 +123,7 @@ impl Learner {
                 }
             }
             Some(Forward::Sync(packet)) => {
-                self.syncs.push_back(SyncWaiter::Learner(link));
+                self.syncs.push_back(SyncOrigin::Observer(link));
                 self.send(ctx, packet);
             }
             Some(Forward::Packet(packet)) => self.send(ctx, packet),

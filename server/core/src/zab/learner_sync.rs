@@ -51,7 +51,7 @@ impl Learner {
             ctx.base.journal.truncate(zxid);
         } else {
             ctx.base.journal.truncate_below_applied(zxid);
-            ctx.base.io.submit(PersistOp::Load, ctx.out);
+            ctx.base.io.submit(PersistOp::Reload, ctx.out);
         }
         Ok(())
     }
@@ -103,6 +103,10 @@ impl Learner {
             Err(error) => return Err(self.stream_fault(ctx, format!("proposal {}: {error}", packet.zxid))),
         };
         let zxid = txn.header.zxid;
+        // A Java leader names the image's zxid after it has begun to forward: what the image holds may come again.
+        if self.image.as_ref().is_some_and(|image| zxid <= image.last_processed()) {
+            return Ok(());
+        }
         let after = ctx.base.journal.appended;
         if !ctx.base.journal.accepts(zxid) {
             return Err(self.stream_fault(ctx, format!("gap: proposal {zxid} after {after}")));

@@ -75,6 +75,12 @@ impl ObserverMaster {
                 self.handlers.remove(&link);
                 None
             }
+            LinkEvent::Progress => {
+                if let Some(handler) = self.handlers.get_mut(&link) {
+                    handler.last_heard = ctx.now.mono;
+                }
+                None
+            }
             LinkEvent::AcceptedObserver
             | LinkEvent::Accepted
             | LinkEvent::Connected
@@ -102,6 +108,11 @@ impl ObserverMaster {
                 handler.send(with_data(PacketType::LeaderInfo, Zxid::new(self.epoch, 0), version), ctx.out);
             }
             (HandlerState::Informed, PacketType::AckEpoch) => {
+                // An observer that another member has brought further is not cut back: it finds one that is as far, or
+                // the leader.
+                if packet.zxid > ctx.base.journal.applied {
+                    return Err(format!("the observer is at {}, ahead of us", packet.zxid));
+                }
                 handler.last_logged = packet.zxid;
                 let config = bytes::Bytes::from(ctx.base.membership.to_text());
                 let new_leader = with_data(PacketType::NewLeader, Zxid::new(self.epoch, 0), config);

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zk_jute::request::Response;
 use zk_jute::txn::LoggedTxn;
 use zk_jute::{OpCode, ServerId, SessionId, Zxid};
 
@@ -21,13 +20,6 @@ use crate::time::Instant;
 /// Counters left in an epoch when a leader gives up in good order, long before it would have to (ZOOKEEPER-1277, 2789).
 const ZXID_HEADROOM: u32 = 0x1_0000;
 
-/// Who asked for a `sync`.
-#[derive(Debug)]
-pub(crate) enum SyncWaiter {
-    Client { conn: ConnId, xid: i32, path: Arc<str> },
-    Learner(LinkId),
-}
-
 /// Orders writes and owns the sessions.
 #[derive(Debug)]
 pub(crate) struct Primary {
@@ -35,8 +27,8 @@ pub(crate) struct Primary {
     sessions: SessionTracker,
     containers: ContainerManager,
     last_zxid: Zxid,
-    /// Syncs that wait for a transaction to be applied. Bound: part of the requests outstanding.
-    syncs: VecDeque<(Zxid, SyncWaiter)>,
+    /// Learners' syncs that wait for a transaction to be committed. Bound: part of the requests outstanding.
+    syncs: VecDeque<(Zxid, LinkId)>,
 }
 
 impl Primary {
@@ -202,8 +194,10 @@ impl Primary {
             return Ok(Vec::new());
         }
         if request.op == OpCode::Sync as i32 {
-            let waiter = SyncWaiter::Client { conn, xid: request.xid, path: sync_path(&request.body) };
-            self.syncs.push_back((self.last_zxid, waiter));
+            let (after, applied) = (self.last_proposed(ctx), ctx.base.journal.applied);
+            let path = sync_path(&request.body);
+            ctx.base.clients.syncing(request.session, conn, request.xid, path, Some(after));
+            ctx.base.clients.answer_syncs(applied, ctx.out);
             return Ok(Vec::new());
         }
         ctx.base.clients.waiting(request.session, conn, request.xid);
@@ -212,21 +206,21 @@ impl Primary {
         self.submit(ctx, &ProposedRequest { session, cxid: xid, op, body, auth, owner })
     }
 
-    /// A learner asks for a sync on behalf of its client.
-    pub(crate) fn learner_sync(&mut self, link: LinkId) {
-        self.syncs.push_back((self.last_zxid, SyncWaiter::Learner(link)));
+    /// The last transaction of this leadership, or what was applied before it if there is none yet.
+    fn last_proposed(&self, ctx: &Ctx<'_>) -> Zxid {
+        if self.last_zxid.counter() == 0 { ctx.base.journal.applied } else { self.last_zxid }
     }
 
-    /// Syncs whose wait is over: everything proposed before them is committed (and, for our own clients, applied).
-    pub(crate) fn ready_syncs(&mut self, ctx: &mut Ctx<'_>) -> Vec<LinkId> {
+    /// A learner asks for a sync on behalf of its client.
+    pub(crate) fn learner_sync(&mut self, ctx: &Ctx<'_>, link: LinkId) {
+        self.syncs.push_back((self.last_proposed(ctx), link));
+    }
+
+    /// Learners whose sync is over: the COMMIT of everything proposed before it is in their queue, and nothing later.
+    pub(crate) fn ready_syncs(&mut self, committed: Zxid) -> Vec<LinkId> {
         let mut learners = Vec::new();
-        let applied = ctx.base.journal.applied;
-        while self.syncs.front().is_some_and(|(after, _)| *after <= applied || after.counter() == 0) {
-            match self.syncs.pop_front() {
-                Some((_, SyncWaiter::Learner(link))) => learners.push(link),
-                Some((_, SyncWaiter::Client { conn, xid, path })) => answer_sync(ctx, conn, xid, path),
-                None => break,
-            }
+        while let Some((_, link)) = self.syncs.pop_front_if(|(after, _)| *after <= committed) {
+            learners.push(link);
         }
         learners
     }
@@ -238,10 +232,4 @@ pub(crate) fn sync_path(body: &Bytes) -> Arc<str> {
         Ok(zk_jute::request::Request::Sync { path }) => path,
         _ => "".into(),
     }
-}
-
-/// Answers a client's sync.
-pub(crate) fn answer_sync(ctx: &mut Ctx<'_>, conn: ConnId, xid: i32, path: Arc<str>) {
-    let zxid = ctx.base.journal.applied;
-    Clients::tell(conn, ClientMessage::Reply { xid, zxid, err: 0, response: Response::Path(path) }, ctx.out);
 }

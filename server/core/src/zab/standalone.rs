@@ -24,7 +24,6 @@ impl Standalone {
 
     pub(crate) fn client(&mut self, ctx: &mut Ctx<'_>, conn: ConnId, command: ClientCommand) -> Flow {
         self.primary.client(ctx, conn, command)?;
-        self.settle(ctx);
         Ok(())
     }
 
@@ -33,7 +32,6 @@ impl Standalone {
         ctx.base.journal.committed = ctx.base.journal.durable;
         let applied = ctx.apply_committed();
         self.primary.applied(&applied);
-        self.settle(ctx);
     }
 
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Flow {
@@ -49,10 +47,5 @@ impl Standalone {
 
     pub(crate) fn session_count(&self) -> u64 {
         self.primary.session_count()
-    }
-
-    fn settle(&mut self, ctx: &mut Ctx<'_>) {
-        let learners = self.primary.ready_syncs(ctx);
-        assert!(learners.is_empty(), "a standalone server has no learners");
     }
 }

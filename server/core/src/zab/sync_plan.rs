@@ -26,14 +26,12 @@ pub(crate) fn plan(journal: &Journal, peer: Zxid, end: Zxid) -> SyncPlan {
     if peer == end {
         return SyncPlan::Diff { from: end };
     }
-    // A zxid with counter 0 names an epoch's start, not a transaction; no log can be cut there.
+    // A zxid with counter 0 names an epoch's start, not a transaction. No log can be cut there: a Java learner would
+    // keep the transaction after it.
     let names_transaction = peer.counter() != 0;
     if peer > end {
-        return if names_transaction && end != Zxid::ZERO {
-            SyncPlan::Trunc { to: end }
-        } else {
-            SyncPlan::Snap
-        };
+        let can_cut = names_transaction && end.counter() != 0;
+        return if can_cut { SyncPlan::Trunc { to: end } } else { SyncPlan::Snap };
     }
     if peer < base {
         return SyncPlan::Snap;
@@ -45,7 +43,7 @@ pub(crate) fn plan(journal: &Journal, peer: Zxid, end: Zxid) -> SyncPlan {
     let next = journal.history(peer, end).next().map(|txn| txn.header.zxid);
     match next {
         // The learner has transactions of this epoch that nobody else knows.
-        Some(next) if next.epoch() == peer.epoch() && known != Zxid::ZERO => SyncPlan::Trunc { to: known },
+        Some(next) if next.epoch() == peer.epoch() && known.counter() != 0 => SyncPlan::Trunc { to: known },
         // Cutting across epochs is what Java learners cannot do.
         _ => SyncPlan::Snap,
     }

@@ -324,7 +324,7 @@ impl World {
 impl Disk {
     fn carry_out(&mut self, op: PersistOp) -> Persisted {
         match op {
-            PersistOp::Load => return Persisted::Loaded(Box::new(self.recovery())),
+            PersistOp::Load | PersistOp::Reload => return Persisted::Loaded(Box::new(self.recovery())),
             PersistOp::Append { bytes, .. } => {
                 self.log.push(LoggedTxn::decode(bytes).expect("a transaction"))
             }

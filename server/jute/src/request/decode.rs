@@ -15,7 +15,8 @@ impl Request {
     ///
     /// # Errors
     /// Bytes that are not the record; a null path; `op` that no request may have (`notification`, `error`); in a
-    /// multi, operations of mixed kind, a kind that does not fit `op`, or an undefined `CreateMode`.
+    /// multi, operations of mixed kind, a kind that does not fit `op`, or a create with a `CreateMode` that is undefined
+    /// or needs `createTTL`, or with a null ACL.
     pub fn decode(op: OpCode, r: &mut Reader) -> Result<Self, DecodeError> {
         Ok(match op {
             OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {

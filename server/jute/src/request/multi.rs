@@ -60,22 +60,20 @@ const fn kind_of(op: OpCode) -> Option<Kind> {
     }
 }
 
-/// In a multi the `CreateMode`, not the header, decides what a create is (upstream `Op.create`), and an undefined
-/// mode spoils the whole request.
+/// In a multi the `CreateMode`, not the header, decides what a create is (upstream `Op.create`). Only `createTTL` brings
+/// a time to live and leaves its mode and its ACL to the checks; with the others an undefined mode, a TTL mode or a null
+/// ACL spoils the whole request (upstream `CreateOptions`).
 fn settle_create(mut create: CreateRequest, offset: usize) -> Result<CreateRequest, DecodeError> {
     let had_ttl = create.op == OpCode::CreateTtl;
     match create.flags {
-        MODE_TTL | MODE_TTL_SEQUENTIAL => {
-            create.op = OpCode::CreateTtl;
-            if !had_ttl {
-                // Upstream's default, which its TTL check then refuses.
-                create.ttl = -1;
-            }
-        }
+        MODE_TTL | MODE_TTL_SEQUENTIAL if had_ttl => {}
         MODE_CONTAINER => create.op = OpCode::CreateContainer,
         _ if had_ttl => create.op = OpCode::Create,
         0..MODE_CONTAINER => {}
-        undefined => return Err(DecodeError::bad_value(offset, "create mode", i64::from(undefined))),
+        wrong => return Err(DecodeError::bad_value(offset, "create mode", i64::from(wrong))),
+    }
+    if !had_ttl && create.acl.is_none() {
+        return Err(DecodeError::null(offset, "acl of a create in a multi"));
     }
     if create.op != OpCode::CreateTtl {
         create.ttl = 0;

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use zk_jute::codec::{DecodeError, DecodeErrorKind, Reader, Writer};
 use zk_jute::election::{InitialMessage, Notification, frame, try_unframe};
 use zk_jute::quorum::{LearnerInfo, QuorumPacket};
+use zk_jute::records::Acl;
 use zk_jute::request::*;
 use zk_jute::snapshot::{SnapshotDecoder, SnapshotTail};
 use zk_jute::txn::{LoggedTxn, Txn};
@@ -141,22 +142,46 @@ fn a_multi_refuses_the_other_kind_foreign_operations_and_multis() {
     assert_eq!(decode(OpCode::Multi, &[Request::Multi(vec![])]), bad(14));
 }
 
+/// What a multi of one create holds once it is read: its kind and its time to live.
+fn settle(op: OpCode, flags: i32, ttl: i64, acl: Option<Vec<Acl>>) -> Result<(OpCode, i64), DecodeError> {
+    let create = CreateRequest { op, path: text("/a"), data: None, acl, flags, ttl };
+    let decoded = Request::decode(OpCode::Multi, &mut Reader::new(multi(&[Request::Create(create)])))?;
+    let Request::Multi(ops) = decoded else { panic!("not a multi: {decoded:?}") };
+    let [Request::Create(create)] = ops.as_slice() else { panic!("not one create: {ops:?}") };
+    Ok((create.op, create.ttl))
+}
+
 #[test]
 fn in_a_multi_the_mode_decides_what_a_create_is() {
-    let settle = |op, flags, ttl| {
-        let create = CreateRequest { op, path: text("/a"), data: None, acl: None, flags, ttl };
-        let decoded = Request::decode(OpCode::Multi, &mut Reader::new(multi(&[Request::Create(create)])))?;
-        let Request::Multi(ops) = decoded else { panic!("not a multi: {decoded:?}") };
-        let [Request::Create(create)] = ops.as_slice() else { panic!("not one create: {ops:?}") };
-        Ok((create.op, create.ttl))
-    };
+    let settle = |op, flags, ttl| settle(op, flags, ttl, Some(vec![]));
     assert_eq!(settle(OpCode::Create2, 0, 0), Ok((OpCode::Create2, 0)));
     assert_eq!(settle(OpCode::Create, 4, 0), Ok((OpCode::CreateContainer, 0)));
-    assert_eq!(settle(OpCode::Create, 5, 0), Ok((OpCode::CreateTtl, -1)));
+    assert_eq!(settle(OpCode::CreateTtl, 4, 9), Ok((OpCode::CreateContainer, 0)));
     assert_eq!(settle(OpCode::CreateTtl, 6, 9), Ok((OpCode::CreateTtl, 9)));
     assert_eq!(settle(OpCode::CreateTtl, 1, 9), Ok((OpCode::Create, 0)));
-    let undefined = DecodeErrorKind::BadValue { what: "create mode", value: 7 };
-    assert_eq!(kind(settle(OpCode::Create, 7, 0)), undefined);
+    assert_eq!(settle(OpCode::CreateTtl, 7, 9), Ok((OpCode::Create, 0)));
+}
+
+#[test]
+fn in_a_multi_an_undefined_mode_and_a_ttl_mode_without_a_ttl_spoil_the_request() {
+    for op in [OpCode::Create, OpCode::Create2, OpCode::CreateContainer] {
+        for flags in [5, 6, 7, -1] {
+            let wrong = DecodeErrorKind::BadValue { what: "create mode", value: flags.into() };
+            assert_eq!(kind(settle(op, flags, 0, Some(vec![]))), wrong, "{op:?} {flags}");
+        }
+    }
+}
+
+#[test]
+fn in_a_multi_a_null_acl_spoils_the_request_unless_the_create_has_a_ttl() {
+    let null = DecodeErrorKind::Null { what: "acl of a create in a multi" };
+    for op in [OpCode::Create, OpCode::Create2, OpCode::CreateContainer] {
+        for flags in [0, 3, 4] {
+            assert_eq!(kind(settle(op, flags, 0, None)), null, "{op:?} {flags}");
+        }
+    }
+    assert_eq!(settle(OpCode::CreateTtl, 5, 9, None), Ok((OpCode::CreateTtl, 9)));
+    assert_eq!(settle(OpCode::CreateTtl, 0, 9, None), Ok((OpCode::Create, 0)));
 }
 
 #[test]

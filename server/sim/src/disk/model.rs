@@ -255,6 +255,7 @@ impl Model {
         for inode in self.inodes.values_mut() {
             inode.evict();
         }
+        self.recount();
     }
 
     /// What is on the platter now, as a disk of its own without faults.
@@ -264,7 +265,12 @@ impl Model {
         copy.dirs = self.dirs.clone();
         copy.names = self.durable_names.clone();
         copy.durable_names = self.durable_names.clone();
-        copy.inodes = self.durable_names.values().filter_map(|id| Some((*id, self.inodes.get(id)?.durable_only()))).collect();
+        copy.inodes = self
+            .durable_names
+            .values()
+            .filter_map(|id| Some((*id, self.inodes.get(id)?.durable_only())))
+            .collect();
+        copy.recount();
         copy
     }
 
@@ -366,9 +372,12 @@ impl Model {
         }
     }
 
+    /// Counts the occupied space anew, and which files are only kept because a power cut could bring them back.
     fn recount(&mut self) {
-        self.freed.clear();
-        self.used = self.inodes.values().map(Inode::reserved).sum();
+        let reached: BTreeSet<u64> = self.names.values().chain(self.handles.keys()).copied().collect();
+        let (used, free): (Vec<_>, Vec<_>) = self.inodes.iter().partition(|(id, _)| reached.contains(id));
+        self.used = used.iter().map(|(_, file)| file.reserved()).sum();
+        self.freed = free.iter().map(|(id, _)| **id).collect();
     }
 
     fn room(&self) -> usize {
@@ -405,7 +414,8 @@ impl Model {
             NameChange::Put(_, inode) => Some(*inode),
             NameChange::Remove(_) => None,
         };
-        let named = self.names.values().chain(self.durable_names.values()).chain(self.handles.keys()).copied();
+        let named =
+            self.names.values().chain(self.durable_names.values()).chain(self.handles.keys()).copied();
         let reachable: BTreeSet<u64> = named.chain(self.changes.iter().filter_map(put)).collect();
         self.inodes.retain(|id, _| reachable.contains(id));
         let inodes = &self.inodes;

@@ -64,7 +64,10 @@ fn a_torn_write_keeps_a_prefix_that_ends_at_a_sector() {
         let bytes = contents(&disk, "/d/f").expect("file");
         let ones = bytes.iter().filter(|byte| **byte == 1).count();
         assert!(bytes[10..10 + ones].iter().all(|byte| *byte == 1), "what is kept is a prefix");
-        assert!(ones == 0 || ones == 40 || (10 + ones) % 16 == 0, "seed {seed}: cut inside a sector at {ones}");
+        assert!(
+            ones == 0 || ones == 40 || (10 + ones) % 16 == 0,
+            "seed {seed}: cut inside a sector at {ones}"
+        );
         cut += usize::from(ones != 0 && ones != 40);
     }
     assert!(cut > 0, "no seed tore the write");

@@ -36,10 +36,19 @@ pub(super) struct Link {
     pub(super) last_arrival: [Nanos; 2],
     /// It broke: nothing but the news of that travels any more.
     pub(super) broken: bool,
+    /// The attempt to connect failed.
+    pub(super) unreachable: bool,
 }
 
 impl Link {
     pub(super) fn new(ends: [End; 2], now: Nanos) -> Self {
-        Self { ends, queues: Default::default(), scheduled: [0; 2], last_arrival: [now; 2], broken: false }
+        Self {
+            ends,
+            queues: Default::default(),
+            scheduled: [0; 2],
+            last_arrival: [now; 2],
+            broken: false,
+            unreachable: false,
+        }
     }
 }

@@ -17,11 +17,15 @@ impl Bench {
     fn connect(&mut self) -> LinkId {
         self.net.connect(self.agenda.now(), (1, 1, LinkId(7)), (2, 1), Port::Quorum, false);
         let arrived = self.run();
-        let Some(Delivery::Link { node: 2, id, carried: Carried::Open(Port::Quorum), .. }) = arrived.first() else {
+        let Some(Delivery::Link { node: 2, id, carried: Carried::Open(Port::Quorum), .. }) = arrived.first()
+        else {
             panic!("the request arrives first: {arrived:?}");
         };
         assert!(id.0 & LinkId::ACCEPTED != 0);
-        assert!(matches!(&arrived[1], Delivery::Link { node: 1, id: LinkId(7), carried: Carried::Opened, .. }));
+        assert!(matches!(
+            &arrived[1],
+            Delivery::Link { node: 1, id: LinkId(7), carried: Carried::Opened, .. }
+        ));
         *id
     }
 

@@ -44,17 +44,29 @@ impl Acks {
     }
 
     /// A packet leaves `node`.
-    pub fn sent(&self, node: i64, boot: u64, link: LinkId, packet: &QuorumPacket, ledger: &Ledger) -> Result<(), Violation> {
+    pub fn sent(
+        &self,
+        node: i64,
+        boot: u64,
+        link: LinkId,
+        packet: &QuorumPacket,
+        ledger: &Ledger,
+    ) -> Result<(), Violation> {
         let violation = |text: String| Err(Violation::new("DurableBeforeAck", format!("{node}: {text}")));
         let epoch = packet.zxid.epoch();
         match packet.kind {
-            PacketType::LeaderInfo if ledger.accepted < epoch => {
-                violation(format!("LEADERINFO of epoch {epoch} while acceptedEpoch on disk is {}", ledger.accepted))
+            PacketType::LeaderInfo if ledger.accepted < epoch => violation(format!(
+                "LEADERINFO of epoch {epoch} while acceptedEpoch on disk is {}",
+                ledger.accepted
+            )),
+            PacketType::Ack if packet.zxid.counter() == 0 => {
+                self.new_leader_ack(node, boot, link, epoch, ledger)
             }
-            PacketType::Ack if packet.zxid.counter() == 0 => self.new_leader_ack(node, boot, link, epoch, ledger),
-            PacketType::Ack if ledger.durable_last() < packet.zxid => {
-                violation(format!("ACK of {} while the durable log ends at {}", packet.zxid, ledger.durable_last()))
-            }
+            PacketType::Ack if ledger.durable_last() < packet.zxid => violation(format!(
+                "ACK of {} while the durable log ends at {}",
+                packet.zxid,
+                ledger.durable_last()
+            )),
             _ => Ok(()),
         }
     }
@@ -64,7 +76,8 @@ impl Acks {
         if ledger.accepted >= epoch {
             return Ok(());
         }
-        let text = format!("{node}: ACKEPOCH for epoch {epoch} while acceptedEpoch on disk is {}", ledger.accepted);
+        let text =
+            format!("{node}: ACKEPOCH for epoch {epoch} while acceptedEpoch on disk is {}", ledger.accepted);
         Err(Violation::new("DurableBeforeAck", text))
     }
 
@@ -74,7 +87,11 @@ impl Acks {
         if !own || vote.zxid.0 < 0 || vote.zxid == ledger.durable_last() || vote.zxid.counter() == 0 {
             return Ok(());
         }
-        let text = format!("{node}: votes for itself with {} while its durable log ends at {}", vote.zxid, ledger.durable_last());
+        let text = format!(
+            "{node}: votes for itself with {} while its durable log ends at {}",
+            vote.zxid,
+            ledger.durable_last()
+        );
         Err(Violation::new("DurableBeforeAck", text))
     }
 
@@ -83,7 +100,14 @@ impl Acks {
         self.synced.retain(|(member, process, _), _| (*member, *process) != (node, boot));
     }
 
-    fn new_leader_ack(&self, node: i64, boot: u64, link: LinkId, epoch: Epoch, ledger: &Ledger) -> Result<(), Violation> {
+    fn new_leader_ack(
+        &self,
+        node: i64,
+        boot: u64,
+        link: LinkId,
+        epoch: Epoch,
+        ledger: &Ledger,
+    ) -> Result<(), Violation> {
         let through = self.synced.get(&(node, boot, link)).map_or(Zxid::ZERO, |synced| synced.through);
         if ledger.durable_last() < through {
             let text = format!(
@@ -93,7 +117,10 @@ impl Acks {
             return Err(Violation::new("DurableBeforeAck", text));
         }
         if ledger.current < epoch {
-            let text = format!("{node}: ACK of NEWLEADER while currentEpoch on disk is {} and not {epoch}", ledger.current);
+            let text = format!(
+                "{node}: ACK of NEWLEADER while currentEpoch on disk is {} and not {epoch}",
+                ledger.current
+            );
             return Err(Violation::new("DurableBeforeAck", text));
         }
         Ok(())

@@ -49,7 +49,14 @@ impl Committed {
     }
 
     /// `node`'s tree moved from `from` to `to`; `ledger` is its log. `voters` are those who count.
-    pub fn applied(&mut self, node: i64, from: Zxid, to: Zxid, ledgers: &Ledgers, voters: &[i64]) -> Result<(), Violation> {
+    pub fn applied(
+        &mut self,
+        node: i64,
+        from: Zxid,
+        to: Zxid,
+        ledgers: &Ledgers,
+        voters: &[i64],
+    ) -> Result<(), Violation> {
         let Some(ledger) = ledgers.get(&node) else { return Ok(()) };
         self.check_base(node, to, ledger)?;
         // Up to the base it is the image that speaks.
@@ -73,10 +80,19 @@ impl Committed {
         if base.counter() == 0 || base > reached || self.entry(base).is_some() {
             return Ok(());
         }
-        Err(Violation::new("CommittedSnapshot", format!("{node} has an image that ends at {base}, which was never committed")))
+        Err(Violation::new(
+            "CommittedSnapshot",
+            format!("{node} has an image that ends at {base}, which was never committed"),
+        ))
     }
 
-    fn apply_one(&mut self, node: i64, entry: &Entry, ledgers: &Ledgers, voters: &[i64]) -> Result<(), Violation> {
+    fn apply_one(
+        &mut self,
+        node: i64,
+        entry: &Entry,
+        ledgers: &Ledgers,
+        voters: &[i64],
+    ) -> Result<(), Violation> {
         if entry.zxid <= self.last() {
             return match self.entry(entry.zxid) {
                 Some(known) if known.hash == entry.hash => Ok(()),
@@ -86,20 +102,37 @@ impl Committed {
                 )),
                 None => Err(Violation::new(
                     "TotalOrder",
-                    format!("{node} applied {}, which was skipped: the history is at {}", entry.zxid, self.last()),
+                    format!(
+                        "{node} applied {}, which was skipped: the history is at {}",
+                        entry.zxid,
+                        self.last()
+                    ),
                 )),
             };
         }
         self.commit(node, entry, ledgers, voters)
     }
 
-    fn commit(&mut self, node: i64, entry: &Entry, ledgers: &Ledgers, voters: &[i64]) -> Result<(), Violation> {
+    fn commit(
+        &mut self,
+        node: i64,
+        entry: &Entry,
+        ledgers: &Ledgers,
+        voters: &[i64],
+    ) -> Result<(), Violation> {
         let last = self.last();
-        if !entry.zxid.follows(last) && !(last == Zxid::ZERO && entry.zxid.counter() == 1) {
-            return Err(Violation::new("TotalOrder", format!("{node} committed {} right after {last}", entry.zxid)));
+        let follows = entry.zxid.follows(last) || (last == Zxid::ZERO && entry.zxid.counter() == 1);
+        if !follows {
+            return Err(Violation::new(
+                "TotalOrder",
+                format!("{node} committed {} right after {last}", entry.zxid),
+            ));
         }
         if self.proposed.get(&entry.zxid).is_none_or(|(hash, _)| *hash != entry.hash) {
-            return Err(Violation::new("Integrity", format!("{node} committed {}, which nobody proposed so", entry.zxid)));
+            return Err(Violation::new(
+                "Integrity",
+                format!("{node} committed {}, which nobody proposed so", entry.zxid),
+            ));
         }
         let holders = voters
             .iter()
@@ -109,7 +142,8 @@ impl Committed {
             })
             .count();
         if holders * 2 <= voters.len() {
-            let text = format!("{node} committed {}, durable on {holders} of {} voters", entry.zxid, voters.len());
+            let text =
+                format!("{node} committed {}, durable on {holders} of {} voters", entry.zxid, voters.len());
             return Err(Violation::new("CommittedOnQuorum", text));
         }
         self.history.push(entry.clone());
@@ -147,7 +181,8 @@ mod tests {
     #[test]
     fn a_transaction_on_a_minority_is_not_committed() {
         let (mut committed, ledgers) = world(&[&[entry(1, "a")], &[], &[]]);
-        let error = committed.applied(1, Zxid::ZERO, entry(1, "a").zxid, &ledgers, &[1, 2, 3]).expect_err("minority");
+        let error =
+            committed.applied(1, Zxid::ZERO, entry(1, "a").zxid, &ledgers, &[1, 2, 3]).expect_err("minority");
         assert_eq!(error.oracle, "CommittedOnQuorum");
     }
 
@@ -158,7 +193,9 @@ mod tests {
         let other = ledgers.entry(3).or_default();
         other.append(entry(1, "b")).expect("in order");
         other.sync_through(entry(1, "b").zxid);
-        let error = committed.applied(3, Zxid::ZERO, entry(1, "b").zxid, &ledgers, &[1, 2, 3]).expect_err("other bytes");
+        let error = committed
+            .applied(3, Zxid::ZERO, entry(1, "b").zxid, &ledgers, &[1, 2, 3])
+            .expect_err("other bytes");
         assert_eq!(error.oracle, "PrefixConsistency");
     }
 
@@ -166,7 +203,9 @@ mod tests {
     fn applying_what_is_not_durable_here_is_caught() {
         let (mut committed, mut ledgers) = world(&[&[entry(1, "a")], &[entry(1, "a")], &[]]);
         ledgers.entry(3).or_default().append(entry(1, "a")).expect("in order");
-        let error = committed.applied(3, Zxid::ZERO, entry(1, "a").zxid, &ledgers, &[1, 2, 3]).expect_err("not synced");
+        let error = committed
+            .applied(3, Zxid::ZERO, entry(1, "a").zxid, &ledgers, &[1, 2, 3])
+            .expect_err("not synced");
         assert_eq!(error.oracle, "AppliedIsLogged");
     }
 }

@@ -16,7 +16,13 @@ pub struct Epochs {
 
 impl Epochs {
     /// What `node`'s platter holds now; `None` is a file that is not there.
-    pub fn on_disk(&mut self, node: i64, accepted: Option<Epoch>, current: Option<Epoch>, ledger: &Ledger) -> Result<(), Violation> {
+    pub fn on_disk(
+        &mut self,
+        node: i64,
+        accepted: Option<Epoch>,
+        current: Option<Epoch>,
+        ledger: &Ledger,
+    ) -> Result<(), Violation> {
         let violation = |text: String| Err(Violation::new("EpochMonotonic", format!("{node}: {text}")));
         let (accepted, current) = (accepted.unwrap_or_default(), current.unwrap_or_default());
         if accepted < current {
@@ -24,11 +30,16 @@ impl Epochs {
         }
         let logged = ledger.durable_last().epoch();
         if accepted < logged {
-            return violation(format!("acceptedEpoch {accepted} < epoch {logged} of the last logged transaction"));
+            return violation(format!(
+                "acceptedEpoch {accepted} < epoch {logged} of the last logged transaction"
+            ));
         }
-        let (accepted_before, current_before) = self.seen.insert(node, (accepted, current)).unwrap_or_default();
+        let (accepted_before, current_before) =
+            self.seen.insert(node, (accepted, current)).unwrap_or_default();
         if accepted < accepted_before || current < current_before {
-            return violation(format!("epochs fell from {accepted_before}/{current_before} to {accepted}/{current}"));
+            return violation(format!(
+                "epochs fell from {accepted_before}/{current_before} to {accepted}/{current}"
+            ));
         }
         Ok(())
     }

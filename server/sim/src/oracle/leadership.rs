@@ -16,14 +16,23 @@ pub struct Leadership {
 
 impl Leadership {
     /// `node`, in its `boot`th process, begins to serve as leader of `epoch`.
-    pub fn established(&mut self, node: i64, boot: u64, epoch: Epoch, ledger: &Ledger, committed: &Committed) -> Result<(), Violation> {
+    pub fn established(
+        &mut self,
+        node: i64,
+        boot: u64,
+        epoch: Epoch,
+        ledger: &Ledger,
+        committed: &Committed,
+    ) -> Result<(), Violation> {
         if let Some((other, other_boot)) = self.established.insert(epoch, (node, boot))
             && (other, other_boot) != (node, boot)
         {
             let text = format!("{node} and {other} were both established as leader of epoch {epoch}");
             return Err(Violation::new("Leadership", text));
         }
-        let missing = committed.history().iter().rev().find(|entry| !ledger.holds(entry.zxid, entry.hash, true));
+        // What later epochs commit is not its business: its acknowledgements may have been under way for long.
+        let older = committed.history().iter().rev().filter(|entry| entry.zxid.epoch() < epoch);
+        let missing = older.into_iter().find(|entry| !ledger.holds(entry.zxid, entry.hash, true));
         match missing {
             None => Ok(()),
             Some(entry) => {

@@ -113,7 +113,10 @@ impl Ledger {
 
     /// Last transaction that a power cut cannot take.
     pub fn durable_last(&self) -> Zxid {
-        self.durable.checked_sub(1).and_then(|at| self.entries.get(at)).map_or(self.base, |entry| entry.zxid.max(self.base))
+        self.durable
+            .checked_sub(1)
+            .and_then(|at| self.entries.get(at))
+            .map_or(self.base, |entry| entry.zxid.max(self.base))
     }
 
     /// The entry of `zxid`, if the log still has it apart from the image.
@@ -156,11 +159,19 @@ pub fn check_recovery(before: &Ledger, base: Zxid, found: &[Entry]) -> Result<()
         Some(Doubt::Install(..)) | None => before.durable_last(),
     };
     if last < owed {
-        return Err(Violation::new("Durability", format!("recovery ends at {last}, but {owed} was promised")));
+        return Err(Violation::new(
+            "Durability",
+            format!("recovery ends at {last}, but {owed} was promised"),
+        ));
     }
     for entry in found {
         if !before.holds(entry.zxid, entry.hash, false) {
-            let text = format!("recovery found {} that was never written so (log {}..{})", entry.zxid, before.base, before.last());
+            let text = format!(
+                "recovery found {} that was never written so (log {}..{})",
+                entry.zxid,
+                before.base,
+                before.last()
+            );
             return Err(Violation::new("Durability", text));
         }
     }

@@ -51,8 +51,9 @@ impl Model {
     pub fn catch_up(&mut self, history: &[Entry]) -> Result<(), Violation> {
         while let Some(entry) = history.get(self.applied) {
             self.applied += 1;
-            let logged = LoggedTxn::decode(entry.bytes.clone())
-                .map_err(|error| Violation::new("Readable", format!("{} cannot be decoded: {error}", entry.zxid)))?;
+            let logged = LoggedTxn::decode(entry.bytes.clone()).map_err(|error| {
+                Violation::new("Readable", format!("{} cannot be decoded: {error}", entry.zxid))
+            })?;
             self.apply(&logged)?;
         }
         Ok(())
@@ -117,7 +118,10 @@ impl Model {
         if header.cxid > 0
             && let Some(first) = self.requests.insert((header.client_id, header.cxid), header.zxid)
         {
-            let text = format!("request {} of session 0x{:x} became {first} and {}", header.cxid, header.client_id, header.zxid);
+            let text = format!(
+                "request {} of session 0x{:x} became {first} and {}",
+                header.cxid, header.client_id, header.zxid
+            );
             return Err(Violation::new("OnceOnly", text));
         }
         if !failed_multi {

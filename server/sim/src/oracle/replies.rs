@@ -42,7 +42,11 @@ impl Replies {
             return Ok(());
         }
         self.seen(answer.session, zxid)?;
-        if is_write(answer.request) { check_write(answer, zxid, model) } else { check_read(answer, zxid, model) }
+        if is_write(answer.request) {
+            check_write(answer, zxid, model)
+        } else {
+            check_read(answer, zxid, model)
+        }
     }
 
     /// A session sees `zxid` in any message.
@@ -86,14 +90,21 @@ fn check_write(answer: &Answer<'_>, zxid: Zxid, model: &Model) -> Result<(), Vio
     };
     let header = summary.header;
     if header.client_id != answer.session.0 || header.cxid != answer.header.xid {
-        return violation(format!("was answered with {zxid}, which is request {} of 0x{:x}", header.cxid, header.client_id));
+        return violation(format!(
+            "was answered with {zxid}, which is request {} of 0x{:x}",
+            header.cxid, header.client_id
+        ));
     }
-    let failed = answer.header.err != 0 || matches!(answer.response, Some(Response::Multi(results)) if has_error(results));
+    let failed = answer.header.err != 0
+        || matches!(answer.response, Some(Response::Multi(results)) if has_error(results));
     if failed != (summary.err != 0) {
         return violation(format!("answered err {} while {zxid} has err {}", answer.header.err, summary.err));
     }
     if zxid <= answer.floor {
-        return violation(format!("became {zxid}, but {} was committed before it was asked for", answer.floor));
+        return violation(format!(
+            "became {zxid}, but {} was committed before it was asked for",
+            answer.floor
+        ));
     }
     Ok(())
 }
@@ -133,7 +144,8 @@ fn is_fixed(path: &str) -> bool {
 
 fn same<'a>(node: &NodeState, response: &Response, children: impl FnOnce() -> Vec<&'a str>) -> bool {
     let stat_agrees = |stat: &zk_jute::records::Stat| {
-        (stat.version, stat.czxid, stat.mzxid, stat.ephemeral_owner) == (node.version, node.czxid.0, node.mzxid.0, node.owner)
+        (stat.version, stat.czxid, stat.mzxid, stat.ephemeral_owner)
+            == (node.version, node.czxid.0, node.mzxid.0, node.owner)
     };
     let names_agree = |names: &[std::sync::Arc<str>]| {
         let mut names: Vec<&str> = names.iter().map(|name| &**name).collect();
@@ -142,7 +154,8 @@ fn same<'a>(node: &NodeState, response: &Response, children: impl FnOnce() -> Ve
     };
     match response {
         Response::Data(data, stat) => {
-            data.as_deref().unwrap_or_default() == node.data.as_deref().unwrap_or_default() && stat_agrees(stat)
+            data.as_deref().unwrap_or_default() == node.data.as_deref().unwrap_or_default()
+                && stat_agrees(stat)
         }
         Response::Stat(stat) => stat_agrees(stat),
         Response::Children(names) => names_agree(names),

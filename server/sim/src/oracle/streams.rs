@@ -28,7 +28,13 @@ pub struct Streams {
 
 impl Streams {
     /// A packet reaches the learner `node`.
-    pub fn received(&mut self, node: i64, boot: u64, link: LinkId, packet: &QuorumPacket) -> Result<(), Violation> {
+    pub fn received(
+        &mut self,
+        node: i64,
+        boot: u64,
+        link: LinkId,
+        packet: &QuorumPacket,
+    ) -> Result<(), Violation> {
         if link.0 & LinkId::ACCEPTED != 0 {
             return Ok(());
         }
@@ -40,7 +46,9 @@ impl Streams {
             }
             PacketType::Inform => stream.next(node, packet.zxid),
             PacketType::Commit => stream.commit(node, packet.zxid),
-            PacketType::Diff | PacketType::Trunc | PacketType::Snap => stream.begin(node, packet.zxid, packet.kind),
+            PacketType::Diff | PacketType::Trunc | PacketType::Snap => {
+                stream.begin(node, packet.zxid, packet.kind)
+            }
             PacketType::NewLeader => {
                 stream.new_leader = true;
                 stream.last = stream.last.or(stream.announced);
@@ -75,7 +83,10 @@ impl Stream {
         if last.is_none_or(|last| zxid.follows(last)) {
             return Ok(());
         }
-        Err(Violation::new("StreamWithoutGap", format!("{node} got {zxid} right after {}", last.unwrap_or_default())))
+        Err(Violation::new(
+            "StreamWithoutGap",
+            format!("{node} got {zxid} right after {}", last.unwrap_or_default()),
+        ))
     }
 
     fn commit(&mut self, node: i64, zxid: Zxid) -> Result<(), Violation> {
@@ -84,7 +95,10 @@ impl Stream {
             return Ok(());
         }
         let head = head.map_or("nothing".to_owned(), |head| head.to_string());
-        Err(Violation::new("MessageLegality", format!("{node} got COMMIT of {zxid} while {head} is its oldest proposal")))
+        Err(Violation::new(
+            "MessageLegality",
+            format!("{node} got COMMIT of {zxid} while {head} is its oldest proposal"),
+        ))
     }
 }
 

@@ -19,7 +19,8 @@ impl Trees {
         if known == digest {
             return Ok(());
         }
-        let text = format!("at {zxid} the tree of {node} has digest {digest:x}, that of {first} had {known:x}");
+        let text =
+            format!("at {zxid} the tree of {node} has digest {digest:x}, that of {first} had {known:x}");
         Err(Violation::new("TreeEquality", text))
     }
 }

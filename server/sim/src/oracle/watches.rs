@@ -7,8 +7,8 @@ use zk_jute::request::{Request, WatcherEvent};
 use zk_jute::{ErrorCode, SessionId, Zxid};
 
 use super::Violation;
-use super::replies::Answer;
 use super::model::Model;
+use super::replies::Answer;
 
 /// What is watched: the node itself or its children.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -45,10 +45,14 @@ impl Watches {
         let existed = answer.header.err == 0;
         let (table, path) = match answer.request {
             Request::GetData { path, watch: true } if existed => (Table::Data, path),
-            Request::Exists { path, watch: true } if existed || answer.header.err == ErrorCode::NoNode as i32 => {
+            Request::Exists { path, watch: true }
+                if existed || answer.header.err == ErrorCode::NoNode as i32 =>
+            {
                 (Table::Data, path)
             }
-            Request::GetChildren { path, watch: true } | Request::GetChildren2 { path, watch: true } if existed => {
+            Request::GetChildren { path, watch: true } | Request::GetChildren2 { path, watch: true }
+                if existed =>
+            {
                 (Table::Child, path)
             }
             _ => return,
@@ -64,7 +68,12 @@ impl Watches {
     }
 
     /// An event reached the session's client.
-    pub fn fired(&mut self, session: SessionId, event: &WatcherEvent, model: &Model) -> Result<(), Violation> {
+    pub fn fired(
+        &mut self,
+        session: SessionId,
+        event: &WatcherEvent,
+        model: &Model,
+    ) -> Result<(), Violation> {
         self.fired += 1;
         let watches = self.armed.entry(session).or_default();
         let tables: &[Table] = match event.kind {

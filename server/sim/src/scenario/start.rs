@@ -4,6 +4,8 @@
 //! boots all members, or only those named. Every delay is one millisecond and every clock exact: order is the script's.
 
 use super::player::Player;
+use zk_core::config::Rules;
+
 use crate::clock::MS;
 use crate::net::Delays;
 use crate::options::Options;
@@ -60,7 +62,9 @@ fn plain(voters: u64) -> Options {
     Options {
         voters,
         observers: 0,
+        standalone: false,
         observer_master: false,
+        rules: Rules::default(),
         tick_ms: 200,
         init_limit: 10,
         sync_limit: 5,

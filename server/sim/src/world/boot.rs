@@ -40,7 +40,12 @@ impl World {
         let storage = Storage::open(&node.disk, false, options.purge);
         let shared = Shared::new();
         let mut effects = Vec::new();
-        let peer = Peer::new(peer_config(&options, id, node.boot), Arc::clone(&shared), node.clock.at(now), &mut effects);
+        let peer = Peer::new(
+            peer_config(&options, id, node.boot),
+            Arc::clone(&shared),
+            node.clock.at(now),
+            &mut effects,
+        );
         node.proc = Some(Proc::new(peer, shared, storage, &options));
         self.counters.boots += 1;
         self.net.reconnect_votes(now, id);
@@ -62,7 +67,8 @@ impl World {
         let Some(process) = node.proc.take() else { return };
         node.paused_until = None;
         node.disk.process_ended();
-        let conns: Vec<(usize, u64)> = process.conns.values().map(|conn| (conn.client, conn.connection)).collect();
+        let conns: Vec<(usize, u64)> =
+            process.conns.values().map(|conn| (conn.client, conn.connection)).collect();
         drop(process);
         self.net.process_gone(now, id, boot, silence);
         self.oracles.process_gone(Process { node: id, boot });

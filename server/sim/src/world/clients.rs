@@ -1,14 +1,12 @@
 //! Clients in the world: their connections, what they ask, and what the oracles make of the answers.
 
 use bytes::Bytes;
-use zk_core::client::CloseReason;
-use zk_core::input::{ConnId, Input};
 use zk_jute::request::{ConnectResponse, ReplyHeader, Request, Response, WatcherEvent, xid};
 use zk_jute::{OpCode, Reader, SessionId, Zxid};
 
 use super::World;
 use crate::client::{Link, Pending, SimClient, reply_header, request_frame};
-use crate::clock::{MS, Nanos};
+use crate::clock::MS;
 use crate::event::Event;
 use crate::history::{Operation, Outcome};
 use crate::oracle::Violation;
@@ -26,7 +24,9 @@ impl World {
     /// The client's next act: connect, or ask, or ping, or give up waiting.
     pub(super) fn client_acts(&mut self, id: usize) {
         let now = self.agenda.now();
-        let next = self.client_prng.between(1, 2 * self.options.think / MS) * MS;
+        // Never so long that a ping would come too late.
+        let longest = (2 * self.options.think / MS).min(self.clients[id].timeout_ms as u64 / 6).max(1);
+        let next = self.client_prng.between(1, longest) * MS;
         self.agenda.after(next, Event::Client { client: id });
         let client = &self.clients[id];
         if client.stalled_until > now {
@@ -65,7 +65,14 @@ impl World {
         let client = &mut self.clients[id];
         let (xid, bytes) = client.request(&request);
         let session = client.session;
-        let operation = Operation { client: id, session, xid, request: request.clone(), invoked: now, outcome: Outcome::Open };
+        let operation = Operation {
+            client: id,
+            session,
+            xid,
+            request: request.clone(),
+            invoked: now,
+            outcome: Outcome::Open,
+        };
         let number = Some(self.history.invoked(operation));
         if self.trace.keeps_lines() {
             self.trace.note(now, &format!("client {id} asks {xid} {request:?}"));
@@ -112,94 +119,7 @@ impl World {
         self.agenda.at(at, Event::ToServer { client: id, connection, bytes: Some(bytes) });
     }
 
-    // The server's side.
-
-    pub(super) fn to_server(&mut self, id: usize, connection: u64, bytes: Option<Bytes>) {
-        let now = self.agenda.now();
-        let current = self.clients[id].connection == connection && self.clients[id].link != Link::Down;
-        let node = self.clients[id].node;
-        let Some(conn) = self.server_conn(id, connection, bytes.is_some() && current, now) else {
-            if current {
-                self.agenda.after(MS, Event::ToClient { client: id, connection, bytes: None });
-            }
-            return;
-        };
-        let node = conn.0.unwrap_or(node);
-        let Some(process) = &mut self.node_mut(node).proc else { return };
-        if let Some(server) = process.conns.get_mut(&conn.1) {
-            match bytes {
-                Some(bytes) => server.input.extend_from_slice(&bytes),
-                None => server.conn.close(CloseReason::PeerClosed("end of stream".to_owned())),
-            }
-            process.waken.insert(conn.1);
-        }
-        self.settle(node);
-    }
-
-    /// Where the client's connection ends: an existing one on any member, or a new one if `create`.
-    fn server_conn(&mut self, id: usize, connection: u64, create: bool, now: Nanos) -> Option<(Option<i64>, ConnId)> {
-        for node in &self.nodes {
-            if let Some(conn) = node.proc.as_ref().and_then(|process| process.conn_of(id, connection)) {
-                return Some((Some(node.id), conn));
-            }
-        }
-        let node = self.clients[id].node;
-        if !create || self.clients[id].link != Link::Connecting {
-            return None;
-        }
-        let node = self.node_mut(node);
-        let local = node.clock.at(now);
-        let conn = node.next_conn();
-        node.proc.as_mut()?.accept(conn, id, connection, local);
-        Some((None, conn))
-    }
-
-    /// Lets every connection that has news go on, until none has.
-    pub(super) fn drive_conns(&mut self, id: i64) {
-        while let Some(process) = &mut self.node_mut(id).proc {
-            let Some(conn) = process.waken.pop_first() else { return };
-            self.drive_conn(id, conn);
-        }
-    }
-
-    fn drive_conn(&mut self, id: i64, conn: ConnId) {
-        let now = self.agenda.now();
-        let node = self.node_mut(id);
-        let local = node.clock.at(now);
-        let Some(server) = node.proc.as_mut().and_then(|process| process.conns.get_mut(&conn)) else { return };
-        server.conn.drive(local, &mut server.input);
-        let commands: Vec<_> = server.conn.drain_commands().collect();
-        let output = Bytes::copy_from_slice(server.conn.output());
-        server.conn.consume_output(output.len());
-        let closed = server.conn.closing().is_some();
-        let (client, connection) = (server.client, server.connection);
-        if closed && let Some(process) = &mut node.proc {
-            process.conns.remove(&conn);
-        }
-        if !output.is_empty() {
-            self.server_sends(client, connection, Some(output));
-        }
-        if closed {
-            self.server_sends(client, connection, None);
-        }
-        for command in commands {
-            self.input_only(id, Input::Client { conn, command });
-            self.check_applied(id);
-        }
-    }
-
-    fn server_sends(&mut self, id: usize, connection: u64, bytes: Option<Bytes>) {
-        let now = self.agenda.now();
-        let delay = self.client_prng.between(self.options.delays.least, self.options.delays.most);
-        let Some(client) = self.clients.get_mut(id) else { return };
-        client.to_client = client.to_client.max(now + delay);
-        let at = client.to_client;
-        self.agenda.at(at, Event::ToClient { client: id, connection, bytes });
-    }
-
-    // The client's side again.
-
-    pub(super) fn to_client(&mut self, id: usize, connection: u64, bytes: Option<Bytes>) {
+    pub(super) fn reaches_client(&mut self, id: usize, connection: u64, bytes: Option<Bytes>) {
         let client = &mut self.clients[id];
         if client.connection != connection || client.link == Link::Down {
             return;
@@ -238,7 +158,10 @@ impl World {
         client.password = response.password;
         client.link = Link::Up;
         let node = client.node;
-        self.note(&format!("client {id} {} session {session} at {node}", if resumed { "resumes" } else { "has" }));
+        self.note(&format!(
+            "client {id} {} session {session} at {node}",
+            if resumed { "resumes" } else { "has" }
+        ));
         if resumed {
             self.client_sets_watches(id);
         }
@@ -273,12 +196,16 @@ impl World {
         let (header, mut reader) = reply_header(frame).map_err(codec)?;
         if self.trace.keeps_lines() {
             let now = self.agenda.now();
-            self.trace.note(now, &format!("client {id} gets {} err {} zxid {:x}", header.xid, header.err, header.zxid));
+            self.trace.note(
+                now,
+                &format!("client {id} gets {} err {} zxid {:x}", header.xid, header.err, header.zxid),
+            );
         }
         match header.xid {
             xid::PING => Ok(()),
             xid::NOTIFICATION => {
-                let event = WatcherEvent::decode(&mut reader).map_err(|error| codec(format!("an event: {error}")))?;
+                let event =
+                    WatcherEvent::decode(&mut reader).map_err(|error| codec(format!("an event: {error}")))?;
                 self.say(&format!("client {id} event {} {}", event.kind, event.path));
                 let session = self.clients[id].session;
                 self.oracles.watches.fired(session, &event, &self.oracles.model)
@@ -287,7 +214,12 @@ impl World {
         }
     }
 
-    fn client_answered(&mut self, id: usize, header: ReplyHeader, mut reader: Reader) -> Result<(), Violation> {
+    fn client_answered(
+        &mut self,
+        id: usize,
+        header: ReplyHeader,
+        mut reader: Reader,
+    ) -> Result<(), Violation> {
         let turn = self.clients[id].pending.front().map(|pending| pending.xid);
         let Some(pending) = self.clients[id].pending.pop_front_if(|pending| pending.xid == header.xid) else {
             let text = format!("client {id} got the answer {} while {turn:?} is due", header.xid);
@@ -322,10 +254,12 @@ impl World {
             self.history.closed(number, outcome);
             self.say(&format!("client {id} {:?} -> err {} at {zxid}", pending.request.op(), header.err));
         }
-        let answer = Answer { client: id, session, request: &pending.request, header, response, floor: pending.floor };
+        let answer =
+            Answer { client: id, session, request: &pending.request, header, response, floor: pending.floor };
         self.oracles.answered(&answer)?;
         if pending.request == Request::CloseSession && header.err == 0 {
             self.oracles.watches.forget(session);
+            self.client_hangs_up(id);
             self.clients[id].forget_session();
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! One input into one peer, and everything that follows from it at the same moment.
 
 use bytes::Bytes;
+use zk_core::effect::Port;
 use zk_core::facts::Facts;
 use zk_core::input::{Input, LinkEvent, LinkId};
-use zk_core::effect::Port;
 use zk_jute::ServerId;
 use zk_jute::quorum::PacketType;
 

@@ -1,16 +1,18 @@
 //! Carrying out what a peer asks for, and the lines of a scenario's transcript that tell of it.
 
+use zk_core::client::CloseReason;
 use zk_core::effect::{Effect, Observation};
 use zk_core::facts::Role;
 use zk_core::input::{LinkEvent, LinkId};
-use zk_core::client::CloseReason;
+use zk_jute::Epoch;
 use zk_jute::quorum::{PacketType, QuorumPacket};
 
 use super::World;
+use super::faults::Step;
 use crate::event::Event;
 use crate::net::Carried;
-use crate::oracle::Process;
 use crate::oracle::ledger::Entry;
+use crate::oracle::{Process, Violation};
 use crate::wire;
 
 impl World {
@@ -68,6 +70,9 @@ impl World {
         if let Some(facts) = self.facts(id) {
             self.oracles.sent(Process { node: id, boot }, link, packet, &facts);
         }
+        if packet.kind == PacketType::Ack && self.oracle_prng.chance(10) {
+            self.check_platter(id, packet.zxid);
+        }
         self.net.send(now, (id, boot), link, Carried::Packet(wire::encode_packet(packet)));
     }
 
@@ -75,7 +80,7 @@ impl World {
         if let zk_core::effect::PersistOp::Append { zxid, bytes } = &op
             && self.node(id).proc.as_ref().is_some_and(|process| process.leading == Some(zxid.epoch()))
         {
-            self.oracles.proposed(id, &Entry::new(*zxid, bytes));
+            self.oracles.proposed(id, &Entry::new(*zxid, bytes), self.options.standalone);
         }
         if let Some(process) = &mut self.node_mut(id).proc {
             process.storage.push(io, op);
@@ -93,37 +98,35 @@ impl World {
     fn observed(&mut self, id: i64, observation: &Observation) {
         match observation {
             Observation::Serving { epoch, .. } => {
-                let leads = self.facts(id).is_some_and(|facts| matches!(facts.role, Role::Leading | Role::Standalone));
-                // The tree has just taken the history in; the oracles must have it before they judge the leader.
-                self.check_applied(id);
-                if let Some(process) = &mut self.node_mut(id).proc {
-                    process.leading = leads.then_some(*epoch);
-                }
-                if leads {
-                    self.oracles.established(Process { node: id, boot: self.node(id).boot }, *epoch);
-                }
-                self.node_mut(id).wiped = false;
+                self.begins_to_serve(id, *epoch);
+                self.step_taken(Step::Serving, id, None);
             }
             Observation::DigestMismatch { zxid, expected, actual } => {
                 let text = format!("{id} at {zxid}: its leader predicted {expected:x}, it has {actual:x}");
-                self.oracles.check(Err(crate::oracle::Violation::new("DigestPredicted", text)));
+                self.oracles.check(Err(Violation::new("DigestPredicted", text)));
             }
-            Observation::Synchronizing { mode, .. } => match *mode {
-                "DIFF" => self.counters.diffs += 1,
-                "TRUNC" => self.counters.truncs += 1,
-                _ => self.counters.snaps += 1,
-            },
+            Observation::Synchronizing { peer, mode, .. } => {
+                match *mode {
+                    "DIFF" => self.counters.diffs += 1,
+                    "TRUNC" => self.counters.truncs += 1,
+                    _ => self.counters.snaps += 1,
+                }
+                self.step_taken(Step::Synchronizing, id, Some(peer.0));
+            }
             Observation::LeftRole { .. } => {
                 if let Some(process) = &mut self.node_mut(id).proc {
                     process.leading = None;
                 }
             }
-            Observation::SnapshotStarted { .. } => self.counters.snapshots += 1,
+            Observation::SnapshotStarted { .. } => {
+                self.counters.snapshots += 1;
+                self.step_taken(Step::SnapshotStarted, id, None);
+            }
             Observation::SessionExpired(_) => self.counters.expired += 1,
-            Observation::RoleChanged { .. }
-            | Observation::ElectionFinished { .. }
-            | Observation::EpochAccepted(_)
-            | Observation::EpochCurrent(_)
+            Observation::RoleChanged { .. } => self.step_taken(Step::RoleChanged, id, None),
+            Observation::EpochAccepted(_) => self.step_taken(Step::EpochAccepted, id, None),
+            Observation::EpochCurrent(_) => self.step_taken(Step::EpochCurrent, id, None),
+            Observation::ElectionFinished { .. }
             | Observation::LinkFault { .. }
             | Observation::DiskFault(_)
             | Observation::Committed { .. }
@@ -138,18 +141,38 @@ impl World {
         }
     }
 
+    fn begins_to_serve(&mut self, id: i64, epoch: Epoch) {
+        let role = self.facts(id).map(|facts| facts.role);
+        // The tree has just taken the history in; the oracles must have it before they judge the leader.
+        self.check_applied(id);
+        let node = self.node_mut(id);
+        node.wiped = false;
+        let process = Process { node: id, boot: node.boot };
+        let leads = matches!(role, Some(Role::Leading | Role::Standalone));
+        if let Some(running) = &mut node.proc {
+            running.leading = leads.then_some(epoch);
+        }
+        if role == Some(Role::Leading) {
+            self.oracles.established(process, epoch);
+        }
+    }
+
     /// A packet reaches a member: a line of the transcript, unless it is the small talk of a healthy link.
     pub(super) fn say_event(&mut self, id: i64, link: LinkId, event: &LinkEvent) {
         if self.transcript.is_none() || !self.show_packets {
             return;
         }
-        let from = self.net.peer_of(id, self.node(id).boot, link).map_or("?".to_owned(), |peer| peer.to_string());
+        let from =
+            self.net.peer_of(id, self.node(id).boot, link).map_or("?".to_owned(), |peer| peer.to_string());
         let line = match event {
             LinkEvent::Packet(packet) if packet.kind == PacketType::Ping => return,
             LinkEvent::Packet(packet) => format!("{from}->{id} {:?} {}", packet.kind, packet.zxid),
             LinkEvent::Snapshot(tree) => format!("{from}->{id} image {}", tree.last_processed()),
             LinkEvent::Closed { reason } => format!("{id} link closed: {reason}"),
-            LinkEvent::Accepted | LinkEvent::AcceptedObserver | LinkEvent::Connected => return,
+            LinkEvent::Accepted
+            | LinkEvent::AcceptedObserver
+            | LinkEvent::Connected
+            | LinkEvent::Progress => return,
         };
         self.say(&line);
     }
@@ -166,7 +189,9 @@ fn observation_line(observation: &Observation) -> String {
         Observation::ElectionFinished { leader, zxid } => format!("elected {leader} at {zxid}"),
         Observation::EpochAccepted(epoch) => format!("acceptedEpoch {epoch}"),
         Observation::EpochCurrent(epoch) => format!("currentEpoch {epoch}"),
-        Observation::Synchronizing { peer, mode, from, to } => format!("synchronizes {peer} by {mode} from {from} to {to}"),
+        Observation::Synchronizing { peer, mode, from, to } => {
+            format!("synchronizes {peer} by {mode} from {from} to {to}")
+        }
         Observation::Serving { epoch, zxid } => format!("serving epoch {epoch} at {zxid}"),
         Observation::LeftRole { why } => format!("left its role: {why}"),
         Observation::LinkFault { peer, why } => format!("link fault with {peer}: {why}"),

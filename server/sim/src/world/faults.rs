@@ -13,6 +13,26 @@ const FAILING: [&str; 6] = ["write", "create", "rename", "resize", "allocate", "
 /// Operations in front of which the power may go.
 const CUTTABLE: [&str; 7] = ["write", "create", "rename", "resize", "remove", "sync", "syncdir"];
 
+/// A step of the protocol that trouble can wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    RoleChanged,
+    EpochAccepted,
+    EpochCurrent,
+    Synchronizing,
+    Serving,
+    SnapshotStarted,
+}
+
+const STEPS: [Step; 6] = [
+    Step::RoleChanged,
+    Step::EpochAccepted,
+    Step::EpochCurrent,
+    Step::Synchronizing,
+    Step::Serving,
+    Step::SnapshotStarted,
+];
+
 impl World {
     /// Begins the phase with faults.
     pub fn trouble(&mut self) {
@@ -24,6 +44,7 @@ impl World {
     pub fn calm(&mut self) {
         let now = self.agenda.now();
         self.troubled = false;
+        self.ambush = None;
         self.net.heal(now);
         for id in self.options.members() {
             let node = self.node_mut(id);
@@ -65,6 +86,10 @@ impl World {
     fn strike(&mut self, kind: FaultKind) {
         let node = self.any_member();
         self.note(&format!("fault {kind:?} {node}"));
+        self.strike_at(kind, node);
+    }
+
+    fn strike_at(&mut self, kind: FaultKind, node: i64) {
         match kind {
             FaultKind::Kill => self.kill(node, 0),
             FaultKind::PowerCut => {
@@ -92,6 +117,11 @@ impl World {
             }
             FaultKind::SlowDisk => self.slow_disk(node),
             FaultKind::Wipe => self.wipe_one(node),
+            FaultKind::IsolateLeader => self.isolate_leader(),
+            FaultKind::Ambush => {
+                let step = *self.fault_prng.pick(&STEPS).unwrap_or(&Step::Synchronizing);
+                self.ambush = Some(step);
+            }
             FaultKind::BreakClient => {
                 if let Some(client) = self.any_client() {
                     self.client_hangs_up(client);
@@ -99,6 +129,51 @@ impl World {
             }
             FaultKind::StallClient => self.stall_client(),
         }
+    }
+
+    fn isolate_leader(&mut self) {
+        let leads = |id: &i64| self.node(*id).proc.as_ref().is_some_and(|process| process.leading.is_some());
+        let Some(leader) = self.options.members().find(leads) else { return };
+        for other in self.options.members().filter(|other| *other != leader) {
+            self.net.block(leader, other);
+            self.net.block(other, leader);
+        }
+        let delay = self.fault_prng.between(30, 1_500) * MS;
+        self.agenda.after(delay, Event::Repair(Repair::Network));
+        if self.fault_prng.chance(500) {
+            let delay = self.fault_prng.below(delay / MS) * MS;
+            self.agenda.after(delay, Event::Ambush { node: leader });
+        }
+    }
+
+    /// `id` has taken a step, perhaps with `peer`: somebody may be waiting for that.
+    pub(super) fn step_taken(&mut self, step: Step, id: i64, peer: Option<i64>) {
+        if self.ambush != Some(step) || !self.troubled {
+            return;
+        }
+        self.ambush = None;
+        let node = peer.filter(|_| self.fault_prng.chance(500)).unwrap_or(id);
+        let delay =
+            self.fault_prng.below(4 * (self.options.delays.most + self.options.disk_most) / MS + 1) * MS;
+        self.agenda.after(delay, Event::Ambush { node });
+    }
+
+    pub(super) fn ambushed(&mut self, node: i64) {
+        if !self.troubled {
+            return;
+        }
+        let kind = *self
+            .fault_prng
+            .pick(&[
+                FaultKind::PowerCut,
+                FaultKind::PowerCut,
+                FaultKind::Kill,
+                FaultKind::BreakLink,
+                FaultKind::Pause,
+            ])
+            .unwrap_or(&FaultKind::PowerCut);
+        self.note(&format!("ambush {kind:?} {node}"));
+        self.strike_at(kind, node);
     }
 
     fn any_member(&mut self) -> i64 {
@@ -146,8 +221,13 @@ impl World {
     }
 
     fn partition(&mut self) {
-        let sides: Vec<(i64, bool)> =
-            self.options.members().collect::<Vec<_>>().into_iter().map(|node| (node, self.fault_prng.chance(500))).collect();
+        let sides: Vec<(i64, bool)> = self
+            .options
+            .members()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|node| (node, self.fault_prng.chance(500)))
+            .collect();
         for (one, side) in &sides {
             for (other, _) in sides.iter().filter(|(_, there)| there != side) {
                 self.net.block(*one, *other);

@@ -9,7 +9,7 @@ use super::World;
 use crate::event::Event;
 use crate::oracle::ledger::{Doubt, Entry, check_recovery};
 use crate::oracle::{Violation, epochs};
-use crate::storage::{ACCEPTED_EPOCH, CURRENT_EPOCH, Running};
+use crate::storage::{ACCEPTED_EPOCH, CURRENT_EPOCH, Running, Storage};
 
 impl World {
     /// Begins the next batch, if the storage is idle.
@@ -22,7 +22,9 @@ impl World {
             return;
         }
         let appended: Vec<Entry> = match &process.storage.running {
-            Some(Running::Appends { entries, .. }) => entries.iter().map(|(_, entry)| entry.clone()).collect(),
+            Some(Running::Appends { entries, .. }) => {
+                entries.iter().map(|(_, entry)| entry.clone()).collect()
+            }
             Some(Running::One(..)) | None => Vec::new(),
         };
         for entry in appended {
@@ -75,7 +77,7 @@ impl World {
             PersistOp::InstallSnapshot { image, tail } => {
                 ledger.doubt = Some(Doubt::Install(image.last_processed(), entries_of(tail)));
             }
-            PersistOp::Load => {}
+            PersistOp::Load | PersistOp::Reload => {}
             _ => ledger.doubt = None,
         }
         let Some(process) = &mut self.node_mut(id).proc else { return };
@@ -102,7 +104,7 @@ impl World {
             (PersistOp::InstallSnapshot { image, tail }, _) => {
                 ledger.install(image.last_processed(), entries_of(tail));
             }
-            (PersistOp::Load, Persisted::Loaded(found)) => self.recovered(id, found),
+            (PersistOp::Load | PersistOp::Reload, Persisted::Loaded(found)) => self.recovered(id, found),
             _ => {}
         }
     }
@@ -112,7 +114,8 @@ impl World {
         let base = found.tree.last_processed();
         let tail: Vec<Entry> = found.tail.iter().map(|txn| Entry::new(txn.zxid(), &txn.bytes)).collect();
         let node = self.node(id);
-        let undurable = node.disk.paths().into_iter().find(|path| path.contains("/log.") && node.disk.is_dirty(path));
+        let undurable =
+            node.disk.paths().into_iter().find(|path| path.contains("/log.") && node.disk.is_dirty(path));
         let ledger = self.oracles.ledgers.entry(id).or_default();
         let mut result = check_recovery(ledger, base, &tail)
             .map_err(|violation| Violation::new(violation.oracle, format!("{id}: {}", violation.text)));
@@ -130,6 +133,29 @@ impl World {
         let read = |path| disk.durable_bytes(path).as_deref().and_then(epochs::parse);
         let (accepted, current) = (read(ACCEPTED_EPOCH), read(CURRENT_EPOCH));
         self.oracles.epochs_on_disk(id, accepted, current);
+    }
+
+    /// DurableBeforeAck, asked of the bytes: a store that starts from nothing but the platter must find what is acknowledged.
+    pub(super) fn check_platter(&mut self, id: i64, zxid: Zxid) {
+        let copy = self.node(id).disk.durable_copy();
+        let mut storage = Storage::open(&copy, false, false);
+        let found = match storage.carry_out(&PersistOp::Load) {
+            Ok(Persisted::Loaded(found)) => found.last_logged,
+            Ok(Persisted::Done) => return,
+            Err(error) => {
+                let text = format!("{id} acknowledges {zxid} with a platter that cannot be read: {error}");
+                return self.oracles.check(Err(Violation::new("DurableBeforeAck", text)));
+            }
+        };
+        let promised = if zxid.counter() == 0 {
+            self.oracles.ledgers.entry(id).or_default().durable_last()
+        } else {
+            zxid
+        };
+        if found < promised {
+            let text = format!("{id} acknowledges {zxid}, and recovery from the platter ends at {found}");
+            self.oracles.check(Err(Violation::new("DurableBeforeAck", text)));
+        }
     }
 
     fn begin_snapshot(&mut self, id: i64) {
