@@ -66,6 +66,8 @@ def stages():
         Stage("build", cargo + ["build", "--locked", "--release", "-p", "zk-server", "-p", "zk-operator"], 1500, counts=False),
         Stage("unit", cargo + ["test", "--locked", "--workspace", "--exclude", "zk-sim", "--no-fail-fast"], 2400),
         Stage("sim", cargo + ["test", "--locked", "--profile", "sim", "-p", "zk-sim", "--no-fail-fast"], 2400),
+        Stage("mutants", cargo + ["test", "--locked", "--profile", "sim", "-p", "zk-sim", "--features", "mutants",
+                                  "--test", "scenarios_mutants", "--test", "mutants", "--no-fail-fast"], 2400),
         Stage("client_kazoo", PYTEST + ["tests/client_kazoo"], 900, needs=("build",)),
         Stage("client_java", PYTEST + ["tests/client_java"], 900, needs=("build",)),
         Stage("client_failover", PYTEST + ["tests/client_failover"], 900, needs=("build",)),

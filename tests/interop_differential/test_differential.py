@@ -85,11 +85,9 @@ def test_a_create_that_a_multi_may_not_hold_spoils_it_whole(pair, operation):
         # Not compared: the zxid, of which Java gives the last one a second time.
         assert (reply.error, reply.body) == (-5, b"")
         assert connection.call("exists", wire.path_watch("/m")).error == -101
-    steps = [
-        ("multi", wire.multi([("create", good), (operation, wire.create("/n", b"", flags))]))
-        for flags in (wire.TTL, wire.SEQUENTIAL_TTL, 7, -1)
-    ]
-    # These take a zxid, at both. The sessions of before must not be what makes it equal.
+    modes = (wire.TTL, wire.SEQUENTIAL_TTL, 7, -1)
+    steps = [("multi", wire.multi([("create", good), (operation, wire.create("/n", b"", mode))])) for mode in modes]
+    # These take a zxid each, at both.
     replies = [[(r.error, r.body, r.zxid - first.zxid) for r in rest] for first, *rest in (answers(member, steps) for member in pair)]
     assert replies[0] == replies[1] == [(-5, b"", n) for n in range(1, len(steps))]
 

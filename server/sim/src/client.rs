@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use zk_jute::request::{ConnectRequest, ReplyHeader, Request, RequestHeader};
-use zk_jute::{SessionId, Writer, Zxid};
+use zk_jute::{Epoch, SessionId, Writer, Zxid};
 
 use crate::clock::Nanos;
 
@@ -26,6 +26,8 @@ pub struct Pending {
     pub number: Option<usize>,
     /// End of the committed history when it was made.
     pub floor: Zxid,
+    /// The latest epoch with an established leader at that time.
+    pub epoch: Option<Epoch>,
     pub since: Nanos,
 }
 

@@ -124,7 +124,7 @@ impl Options {
     pub fn swarm(seed: u64) -> Self {
         let mut prng = Prng::new(seed, "options");
         let voters = *prng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 7]).unwrap_or(&3);
-        let observers = *prng.pick(&[0, 0, 0, 1, 1, 2]).unwrap_or(&0);
+        let observers = *prng.pick(&[0, 0, 1, 1, 2]).unwrap_or(&0);
         let calm = prng.chance(30);
         let standalone = voters + observers == 1 && prng.chance(500);
         let max_buffer = if prng.chance(200) { 700 } else { zk_jute::consts::JUTE_MAX_BUFFER };
@@ -135,7 +135,7 @@ impl Options {
             voters,
             observers,
             standalone,
-            observer_master: prng.chance(500),
+            observer_master: prng.chance(700),
             tick_ms: 100,
             init_limit: 10,
             sync_limit: 5,
@@ -155,7 +155,7 @@ impl Options {
             sector: *prng.pick(&[1, 16, 512]).unwrap_or(&512) as usize,
             drift_ppm: *prng.pick(&[0, 0, 1_000, 50_000]).unwrap_or(&0),
             safety: prng.between(1_500, 6_000) * MS,
-            liveness: 60_000 * MS,
+            liveness: 20_000 * MS,
             steps_max: 400_000,
             rules: Rules { max_buffer, ..Rules::default() },
         }

@@ -98,10 +98,7 @@ impl ClientConn {
                 self.input_ended = true;
                 self.on_write(now, xid, op, body);
             }
-            Kind::Read(code) => {
-                let request = decode(code, body);
-                self.fifo.push_local(now.mono, Step::Read(Read { xid, op, request, ids: self.ids.clone() }));
-            }
+            Kind::Read(code) => self.on_read(now, xid, op, decode(code, body)),
             Kind::Ping => self.fifo.push_local(now.mono, Step::Ping),
             Kind::Auth => self.on_auth(now, xid, body),
             // Without SASL configured upstream answers every token with none, and goes on.
@@ -117,15 +114,20 @@ impl ClientConn {
         }
     }
 
+    fn on_read(&mut self, now: Now, xid: i32, op: i32, request: Result<Request, ErrorCode>) {
+        self.fifo.push_local(now.mono, Step::Read(Read { xid, op, request, ids: self.ids.clone() }));
+    }
+
+    /// A write that is refused here is answered as a read that fails: in its turn, with the zxid this server is at.
     fn on_write(&mut self, now: Now, xid: i32, op: i32, body: Bytes) {
         // A sync is answered with its path without being prepared, so nobody else would notice.
         if op == OpCode::Sync as i32
             && let Err(code) = decode(OpCode::Sync, body.clone())
         {
-            return self.answer(now, ready(xid, op, self.last_zxid, code));
+            return self.on_read(now, xid, op, Err(code));
         }
         if self.config.read_only && op != OpCode::CloseSession as i32 {
-            return self.answer(now, ready(xid, op, self.last_zxid, ErrorCode::NotReadOnly));
+            return self.on_read(now, xid, op, Err(ErrorCode::NotReadOnly));
         }
         let request = ClientRequest { session: self.session, xid, op, body, auth: self.ids.to_vec() };
         if let Some(request) = self.fifo.push_write(now.mono, request) {

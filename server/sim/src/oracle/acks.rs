@@ -82,8 +82,12 @@ impl Acks {
     }
 
     /// An election message leaves `node`.
-    pub fn voted(node: i64, vote: &Notification, ledger: &Ledger) -> Result<(), Violation> {
+    pub fn voted(node: i64, vote: &Notification, ledger: &Ledger, emptied: bool) -> Result<(), Violation> {
         let own = vote.state == PeerState::Looking && vote.leader.0 == node;
+        if own && emptied && ledger.last() == Zxid::ZERO && vote.zxid != Zxid::NONE {
+            let text = format!("{node} lost its history and votes for itself with {}", vote.zxid);
+            return Err(Violation::new("NoEmptyVoter", text));
+        }
         if !own || vote.zxid.0 < 0 || vote.zxid == ledger.durable_last() || vote.zxid.counter() == 0 {
             return Ok(());
         }

@@ -42,6 +42,11 @@ impl Leadership {
         }
     }
 
+    /// The latest epoch with an established leader.
+    pub fn latest(&self) -> Option<Epoch> {
+        self.established.keys().next_back().copied()
+    }
+
     /// Epochs that had an established leader.
     pub fn epochs(&self) -> usize {
         self.established.len()

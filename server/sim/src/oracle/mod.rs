@@ -149,7 +149,7 @@ impl Oracles {
     /// A vote leaves a member.
     pub fn voted(&mut self, node: i64, vote: &Notification) {
         let ledger = self.ledgers.entry(node).or_default();
-        let result = Acks::voted(node, vote, ledger);
+        let result = Acks::voted(node, vote, ledger, self.committed.lost.contains_key(&node));
         self.check(result);
     }
 

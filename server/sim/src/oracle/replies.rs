@@ -23,6 +23,9 @@ pub struct Answer<'a> {
     pub response: Option<&'a Response>,
     /// End of the committed history when the request was made.
     pub floor: Zxid,
+    /// The member that answers belongs to the latest epoch, and did so when the request was made: its leader is no
+    /// deposed one that does not know it yet, which is the one case in which upstream's `sync` may lag behind.
+    pub fresh: bool,
 }
 
 /// What each session has seen.
@@ -42,6 +45,13 @@ impl Replies {
             return Ok(());
         }
         self.seen(answer.session, zxid)?;
+        if matches!(answer.request, Request::Sync { .. }) && answer.fresh && zxid < answer.floor {
+            let text = format!(
+                "client {} synced at {zxid}, but {} was committed before it asked",
+                answer.client, answer.floor
+            );
+            return Err(Violation::new("SyncIsFresh", text));
+        }
         if is_write(answer.request) {
             check_write(answer, zxid, model)
         } else {

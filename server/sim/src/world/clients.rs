@@ -62,6 +62,7 @@ impl World {
     pub(crate) fn client_requests(&mut self, id: usize, request: Request) {
         let now = self.agenda.now();
         let floor = self.oracles.committed.last();
+        let epoch = self.oracles.leadership.latest();
         let client = &mut self.clients[id];
         let (xid, bytes) = client.request(&request);
         let session = client.session;
@@ -77,7 +78,7 @@ impl World {
         if self.trace.keeps_lines() {
             self.trace.note(now, &format!("client {id} asks {xid} {request:?}"));
         }
-        self.clients[id].pending.push_back(Pending { xid, request, number, floor, since: now });
+        self.clients[id].pending.push_back(Pending { xid, request, number, floor, epoch, since: now });
         self.client_sends(id, bytes);
     }
 
@@ -186,7 +187,7 @@ impl World {
         let relative_zxid = self.clients[id].last_zxid;
         let request = Request::SetWatches { relative_zxid, data, exist, child };
         let since = self.agenda.now();
-        let pending = Pending { xid: xid::SET_WATCHES, request, number: None, floor: Zxid::ZERO, since };
+        let pending = Pending { xid: xid::SET_WATCHES, request, number: None, floor: Zxid::ZERO, epoch: None, since };
         self.client_sends(id, request_frame(xid::SET_WATCHES, &pending.request));
         self.clients[id].pending.push_front(pending);
     }
@@ -254,8 +255,12 @@ impl World {
             self.history.closed(number, outcome);
             self.say(&format!("client {id} {:?} -> err {} at {zxid}", pending.request.op(), header.err));
         }
+        let latest = self.oracles.leadership.latest();
+        let node = self.clients[id].node;
+        let current = self.facts(node).map(|facts| facts.current_epoch);
+        let fresh = latest.is_some() && latest == pending.epoch && latest == current;
         let answer =
-            Answer { client: id, session, request: &pending.request, header, response, floor: pending.floor };
+            Answer { client: id, session, request: &pending.request, header, response, floor: pending.floor, fresh };
         self.oracles.answered(&answer)?;
         if pending.request == Request::CloseSession && header.err == 0 {
             self.oracles.watches.forget(session);

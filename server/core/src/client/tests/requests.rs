@@ -83,6 +83,21 @@ fn a_body_that_makes_no_sense_is_an_error_and_the_connection_goes_on() {
 }
 
 #[test]
+fn a_write_refused_at_the_door_shows_the_zxid_that_the_server_is_at() {
+    for read_only in [false, true] {
+        let mut rig = Rig::with(|config| config.read_only = read_only);
+        rig.connect(&ConnectRequest { read_only: Some(true), ..connect_request() });
+        rig.push(ClientMessage::Established { session: SESSION, timeout_ms: 10_000 });
+        rig.output();
+        rig.create("/by-someone-else");
+        rig.create("/and-again");
+        rig.send_raw(5, OpCode::Sync as i32, b"\x00\x00");
+        let (xid, zxid, err, _) = rig.only_reply();
+        assert_eq!((xid, zxid, err), (5, 2, ErrorCode::MarshallingError as i32));
+    }
+}
+
+#[test]
 fn sasl_without_configuration_is_answered_with_no_token() {
     let mut rig = Rig::connected();
     rig.send(3, &Request::Sasl { token: Bytes::from_static(b"hello") });
@@ -154,8 +169,9 @@ fn a_read_only_server_refuses_writes() {
     rig.connect(&ConnectRequest { read_only: Some(true), ..connect_request() });
     rig.push(ClientMessage::Established { session: SESSION, timeout_ms: 10_000 });
     rig.output();
+    rig.create("/by-someone-else");
     rig.send(1, &set("/a"));
-    assert_eq!(rig.only_reply().2, ErrorCode::NotReadOnly as i32);
+    assert_eq!(rig.only_reply(), (1, 1, ErrorCode::NotReadOnly as i32, Bytes::new()));
     assert!(rig.sent().is_empty());
 }
 
