@@ -176,8 +176,11 @@ impl Election {
         if self.own.zxid == Zxid::NONE || vote.zxid == Zxid::NONE || !self.voter {
             return self.answer_if_behind(from, vote);
         }
-        let mut actions = Vec::new();
         let weight = quorum.weight(vote.leader);
+        if vote.leader == self.my_id && vote.round >= self.round && vote.beats(&self.own, weight) {
+            return self.deny(vote, quorum, now);
+        }
+        let mut actions = Vec::new();
         if vote.round > self.round {
             self.round = vote.round;
             self.received.clear();
@@ -195,6 +198,19 @@ impl Election {
         self.received.insert(from, vote);
         self.evaluate(quorum, now);
         actions
+    }
+
+    /// Others still propose this member for more than it has: what it offered before its log was cut, or lost. To echo
+    /// that would be a vote for oneself that no disk backs, and to stay silent would let the others elect it on it. A new
+    /// round is the one thing that makes them all forget: in it they start from their own votes again.
+    fn deny(&mut self, vote: Vote, quorum: &QuorumVerifier, now: Instant) -> Vec<ElectionAction> {
+        self.round = vote.round.saturating_add(1);
+        self.own.round = self.round;
+        self.proposal = self.own;
+        self.received.clear();
+        self.finalize_at = None;
+        self.evaluate(quorum, now);
+        vec![ElectionAction::Broadcast]
     }
 
     fn answer_if_behind(&self, from: ServerId, vote: Vote) -> Vec<ElectionAction> {

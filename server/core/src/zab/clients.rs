@@ -166,9 +166,11 @@ impl Clients {
             if let Some(opening) = self.creating.remove(&session) {
                 self.attach(session, opening, out);
             }
-            return;
+        } else {
+            self.answer(session, txn, applied, out);
         }
-        self.answer(session, txn, applied, out);
+        // After every transaction, whatever it is: a sync whose wait is over and that still heads its queue would
+        // hide the request behind it, and that one's answer would be lost.
         if !self.syncing.is_empty() {
             self.answer_syncs(txn.header.zxid, out);
         }
@@ -237,5 +239,46 @@ impl Clients {
 
     pub(crate) fn tell(conn: ConnId, message: ClientMessage, out: &mut dyn Sink) {
         out.emit(Effect::Client { conn, message });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_jute::txn::TxnHeader;
+
+    use super::*;
+
+    const CONN: ConnId = ConnId(7);
+    const SESSION: SessionId = SessionId(1);
+
+    fn done(clients: &mut Clients, session: SessionId, cxid: i32, zxid: i64, txn: Txn) -> Vec<i32> {
+        let op = if matches!(txn, Txn::CreateSession { .. }) { OpCode::CreateSession } else { OpCode::Error };
+        let header = TxnHeader { client_id: session.0, cxid, zxid: Zxid(zxid), time: 0, op: op as i32 };
+        let applied = Applied {
+            err: 0,
+            response: Response::Empty,
+            events: Vec::new(),
+            digest_mismatch: None,
+            session: None,
+        };
+        let mut out = Vec::new();
+        clients.applied(&LoggedTxn::new(header, txn, None), &applied, &mut out);
+        let answered = |effect: Effect| match effect {
+            Effect::Client { message: ClientMessage::Reply { xid, .. }, .. } => Some(xid),
+            _ => None,
+        };
+        out.into_iter().filter_map(answered).collect()
+    }
+
+    /// Found by seed 636: the sync waited for the creation of somebody else's session, stayed at the head of its queue
+    /// when that was applied, and the answer of the create behind it was lost.
+    #[test]
+    fn a_sync_that_waits_for_the_creation_of_a_session_hides_no_request_behind_it() {
+        let mut clients = Clients::default();
+        clients.syncing(SESSION, CONN, 1, Arc::from("/"), Some(Zxid(4)));
+        clients.waiting(SESSION, CONN, 2);
+        assert_eq!(done(&mut clients, SessionId(2), 0, 4, Txn::CreateSession { timeout_ms: 1 }), [1]);
+        assert_eq!(done(&mut clients, SESSION, 2, 5, Txn::Error { err: 0 }), [2]);
+        assert_eq!(clients.outstanding(), 0);
     }
 }

@@ -187,7 +187,8 @@ impl World {
         let relative_zxid = self.clients[id].last_zxid;
         let request = Request::SetWatches { relative_zxid, data, exist, child };
         let since = self.agenda.now();
-        let pending = Pending { xid: xid::SET_WATCHES, request, number: None, floor: Zxid::ZERO, epoch: None, since };
+        let pending =
+            Pending { xid: xid::SET_WATCHES, request, number: None, floor: Zxid::ZERO, epoch: None, since };
         self.client_sends(id, request_frame(xid::SET_WATCHES, &pending.request));
         self.clients[id].pending.push_front(pending);
     }
@@ -259,8 +260,15 @@ impl World {
         let node = self.clients[id].node;
         let current = self.facts(node).map(|facts| facts.current_epoch);
         let fresh = latest.is_some() && latest == pending.epoch && latest == current;
-        let answer =
-            Answer { client: id, session, request: &pending.request, header, response, floor: pending.floor, fresh };
+        let answer = Answer {
+            client: id,
+            session,
+            request: &pending.request,
+            header,
+            response,
+            floor: pending.floor,
+            fresh,
+        };
         self.oracles.answered(&answer)?;
         if pending.request == Request::CloseSession && header.err == 0 {
             self.oracles.watches.forget(session);
