@@ -83,19 +83,28 @@ fn the_inbox_asks_for_a_wake_up_once() {
     assert!(inbox.push(ClientMessage::SessionInvalid));
 }
 
-#[test]
-fn a_busy_session_is_reported_now_and_then() {
-    let mut rig = Rig::connected();
+/// Pings every `every_ms` for one timeout, and counts the touches.
+fn touches_in_one_timeout(timeout_ms: i32, every_ms: u64) -> usize {
+    let mut rig = Rig::new();
+    rig.connect(&connect_request());
+    rig.push(ClientMessage::Established { session: SESSION, timeout_ms });
+    rig.commands();
     let mut touches = 0;
-    for _ in 0..1000 {
-        rig.now.mono = rig.now.mono.plus_ms(10);
+    for _ in 0..u64::try_from(timeout_ms).unwrap() / every_ms {
+        rig.now.mono = rig.now.mono.plus_ms(every_ms);
         rig.send(-2, &Request::Ping);
         rig.output();
         let is_touch = |command: &ClientCommand| matches!(command, ClientCommand::Touch { session: SESSION });
         touches += rig.commands().iter().filter(|command| is_touch(command)).count();
     }
-    // Ten seconds with a timeout of ten seconds: one every 1250 ms.
-    assert_eq!(touches, 8);
+    touches
+}
+
+#[test]
+fn a_busy_session_is_reported_eight_times_a_timeout_however_short_that_is() {
+    assert_eq!(touches_in_one_timeout(10_000, 10), 8);
+    // Seed 38275: with a fixed interval of 100 ms at least, a session of 300 ms that was never silent expired.
+    assert_eq!(touches_in_one_timeout(320, 10), 8);
 }
 
 #[test]
