@@ -9,6 +9,9 @@ use tracing::error;
 use zk_server::cli::{Cli, Command, ConfigArgs, Exit};
 use zk_server::{admin, control, log, offline, server};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
