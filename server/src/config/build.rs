@@ -15,6 +15,15 @@ use super::settings::{
 };
 use super::source::{Diagnostic, Settings};
 
+/// `tickTime` unless it is set (upstream `ZooKeeperServer.DEFAULT_TICK_TIME`), milliseconds.
+const DEFAULT_TICK_MS: i64 = 3000;
+/// Where upstream reads an `int` and takes everything below some value for "off".
+const ANY_NEGATIVE: i64 = i32::MIN as i64;
+/// `electionPortBindRetry` unless it is set.
+const DEFAULT_BIND_RETRIES: i64 = 3;
+/// Largest `jute.maxbuffer` that is used, bytes: lengths are added up below 2^31.
+const BUFFER_MAX: i64 = i32::MAX as i64 / 4;
+
 /// Where properties come from, in rising precedence: environment, `-D`, file. As upstream, where a key of the file
 /// overwrites the system property of that name.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +111,7 @@ fn read_text(file: &Path) -> Result<String, Vec<Diagnostic>> {
 
 /// `None` only together with an error in `settings`.
 fn build(settings: &mut Settings, file: Option<PathBuf>, initial_text: String) -> Option<Config> {
-    let tick_ms = settings.required("tickTime", 1..=3_600_000).unsigned_abs();
+    let tick_ms = settings.number("tickTime", DEFAULT_TICK_MS, 1..=3_600_000).unsigned_abs();
     let storage = read_storage(settings)?;
     let mut members = read_members(settings);
     let standalone_enabled = settings.flag("standaloneEnabled", true);
@@ -143,12 +152,15 @@ fn read_storage(settings: &mut Settings) -> Option<StorageConfig> {
         );
         return None;
     };
-    let snap_retain_count = settings.number("autopurge.snapRetainCount", 3, 0..=i64::from(i32::MAX));
+    let snap_retain_count =
+        settings.number("autopurge.snapRetainCount", 3, ANY_NEGATIVE..=i64::from(i32::MAX));
     if snap_retain_count < 3 {
         let place = settings.place("autopurge.snapRetainCount");
         settings.warn(place, format!("autopurge.snapRetainCount={snap_retain_count} is too low: 3 is used"));
     }
-    let purge_hours = settings.number("autopurge.purgeInterval", 0, 0..=100_000).unsigned_abs();
+    // As upstream, 0 and less is "never".
+    let purge_hours =
+        settings.number("autopurge.purgeInterval", 0, ANY_NEGATIVE..=100_000).max(0).unsigned_abs();
     let log_limit_kib = settings.number("txnLogSizeLimitInKb", -1, -1..=1 << 40);
     let force_sync = settings.yes("forceSync", true);
     if !force_sync {
@@ -178,13 +190,18 @@ fn read_storage(settings: &mut Settings) -> Option<StorageConfig> {
 
 fn read_max_buffer(settings: &mut Settings) -> usize {
     let default = i64_of(zk_jute::consts::JUTE_MAX_BUFFER);
-    size_of(settings.number("jute.maxbuffer", default, 1024..=i64::from(i32::MAX) / 4))
+    let asked = settings.number("jute.maxbuffer", default, 1024..=i64::from(i32::MAX));
+    if asked > BUFFER_MAX {
+        let place = settings.place("jute.maxbuffer");
+        settings.warn(place, format!("jute.maxbuffer={asked} is too high: {BUFFER_MAX} is used"));
+    }
+    size_of(asked.min(BUFFER_MAX))
 }
 
 /// Members from the dynamic file, if there is one, else from the main file.
 fn read_members(settings: &mut Settings) -> Option<Ensemble> {
     let Some(pointer) = settings.raw("dynamicConfigFile").cloned() else {
-        return Ensemble::read(settings, 0);
+        return Ensemble::read(settings, None);
     };
     for family in ["server.", "group.", "weight."] {
         for (_, property) in settings.family(family) {
@@ -204,20 +221,26 @@ fn read_members(settings: &mut Settings) -> Option<Ensemble> {
     let mut all = dynamic_properties(settings, &pointer.value, &text);
     all.extend(settings.raw("multiAddress.enabled").cloned());
     let mut dynamic = Settings::new(Origin::whole(&pointer.value), all);
-    let version =
-        pointer.value.rsplit_once(".dynamic.").and_then(|(_, hex)| i64::from_str_radix(hex, 16).ok());
-    let members = Ensemble::read(&mut dynamic, version.unwrap_or(0));
+    let members = Ensemble::read(&mut dynamic, version_of_name(&pointer.value));
     settings.errors.append(&mut dynamic.errors);
     settings.warnings.append(&mut dynamic.warnings);
     members
 }
 
+/// What stands behind the last dot of the file's name, if it is a hexadecimal number (upstream
+/// `getVersionFromFilename`).
+fn version_of_name(name: &str) -> Option<i64> {
+    name.rsplit_once('.').and_then(|(_, hex)| i64::from_str_radix(hex, 16).ok())
+}
+
 fn dynamic_properties(settings: &mut Settings, file: &str, text: &str) -> Vec<Property> {
-    let (allowed, other): (Vec<_>, Vec<_>) = properties::parse(file, text)
-        .into_iter()
-        .partition(|p| ["server.", "group.", "weight."].iter().any(|family| p.key.starts_with(family)));
+    let belongs = |key: &str| {
+        key == "version" || ["server.", "group.", "weight."].iter().any(|family| key.starts_with(family))
+    };
+    let (allowed, other): (Vec<_>, Vec<_>) =
+        properties::parse(file, text).into_iter().partition(|property| belongs(&property.key));
     for property in other {
-        let text = format!("{}: only server.N, group.N and weight.N are allowed here", property.key);
+        let text = format!("{}: only server.N, group.N, weight.N and version are allowed here", property.key);
         settings.error(property.origin, text);
     }
     allowed
@@ -286,7 +309,8 @@ fn read_client(
     members: Option<&Ensemble>,
     my_id: ServerId,
 ) -> ClientPortConfig {
-    let port = settings.number_if_set("clientPort", 0..=65_535);
+    // As upstream, port 0 is "not set".
+    let port = settings.number_if_set("clientPort", 0..=65_535).filter(|port| *port > 0);
     let host = settings.text("clientPortAddress");
     if host.is_some() && port.is_none() {
         let text = "clientPortAddress is set but clientPort is not: 1 to 65535".to_owned();
@@ -315,12 +339,13 @@ fn read_client(
         let text = format!("minSessionTimeout {min} is larger than maxSessionTimeout {max}");
         settings.error(settings.place("minSessionTimeout"), text);
     }
-    let backlog = settings.number("clientPortListenBacklog", -1, -1..=i64::from(i32::MAX));
+    let backlog = settings.number("clientPortListenBacklog", -1, ANY_NEGATIVE..=i64::from(i32::MAX));
     ClientPortConfig {
         address,
         backlog: u32::try_from(backlog).ok(),
-        max_per_ip: size_of(settings.number("maxClientCnxns", 60, 0..=i64::from(i32::MAX))),
-        max_total: size_of(settings.number("maxCnxns", 0, 0..=i64::from(i32::MAX))),
+        // As upstream, 0 and less is "unlimited" for both.
+        max_per_ip: size_of(settings.number("maxClientCnxns", 60, ANY_NEGATIVE..=i64::from(i32::MAX)).max(0)),
+        max_total: size_of(settings.number("maxCnxns", 0, ANY_NEGATIVE..=i64::from(i32::MAX)).max(0)),
         min_session_timeout: i32::try_from(min).unwrap_or(i32::MAX),
         max_session_timeout: i32::try_from(max).unwrap_or(i32::MAX),
         max_buffer: read_max_buffer(settings),
@@ -343,10 +368,9 @@ fn read_limits(settings: &mut Settings, distributed: bool) -> (u64, u64) {
 }
 
 fn read_net(settings: &mut Settings, tick_ms: u64, init_limit: u64) -> NetConfig {
-    let retries = settings.number("electionPortBindRetry", 3, 0..=i64::from(i32::MAX));
+    let retries = read_bind_retries(settings);
     let connect_ticks = settings.number("connectToLearnerMasterLimit", 0, 0..=1_000_000).unsigned_abs();
     let connect_ticks = if connect_ticks == 0 { init_limit } else { connect_ticks };
-    let observer_master = settings.number("observerMasterPort", 0, 0..=65_535);
     NetConfig {
         listen_on_all_ips: settings.flag("quorumListenOnAllIPs", false),
         bind_retries: u32::try_from(retries).ok().filter(|retries| *retries > 0),
@@ -354,10 +378,29 @@ fn read_net(settings: &mut Settings, tick_ms: u64, init_limit: u64) -> NetConfig
             settings.number("cnxTimeout", 5000, 1..=i64::from(i32::MAX)).unsigned_abs(),
         ),
         learner_connect_limit: Duration::from_millis(connect_ticks.saturating_mul(tick_ms)),
-        observer_master_port: u16::try_from(observer_master).ok().filter(|port| *port > 0),
+        observer_master_port: read_observer_master_port(settings),
         multi_address: settings.flag("multiAddress.enabled", false),
         keep_alive: settings.flag("tcpKeepAlive", false),
     }
+}
+
+/// As upstream, 0 and less is "off".
+fn read_observer_master_port(settings: &mut Settings) -> Option<u16> {
+    let port = settings.number("observerMasterPort", 0, ANY_NEGATIVE..=65_535);
+    u16::try_from(port).ok().filter(|port| *port > 0)
+}
+
+/// As upstream, 0 is "without end" and less is the default.
+fn read_bind_retries(settings: &mut Settings) -> i64 {
+    let retries =
+        settings.number("electionPortBindRetry", DEFAULT_BIND_RETRIES, ANY_NEGATIVE..=i64::from(i32::MAX));
+    if retries >= 0 {
+        return retries;
+    }
+    let place = settings.place("electionPortBindRetry");
+    settings
+        .warn(place, format!("electionPortBindRetry={retries} is below 0: {DEFAULT_BIND_RETRIES} is used"));
+    DEFAULT_BIND_RETRIES
 }
 
 fn read_peer(
@@ -369,7 +412,7 @@ fn read_peer(
     client: &ClientPortConfig,
 ) -> PeerConfig {
     let snap_kib = settings.number("snapSizeLimitInKb", 4_194_304, -1..=1 << 40);
-    let commit_log_count = settings.number("commitLogCount", 500, 0..=10_000_000);
+    let commit_log_count = settings.number("commitLogCount", 500, ANY_NEGATIVE..=10_000_000);
     if commit_log_count < 500 {
         let place = settings.place("commitLogCount");
         settings.warn(place, format!("commitLogCount={commit_log_count} is too low: 500 is used"));
@@ -390,7 +433,7 @@ fn read_peer(
             .number("fastleader.maxNotificationInterval", 60_000, 1..=3_600_000)
             .unsigned_abs(),
         election_finalize_ms: 200,
-        observer_master: settings.number("observerMasterPort", 0, 0..=65_535) > 0,
+        observer_master: read_observer_master_port(settings).is_some(),
         seed: rand_seed(my_id),
         rules: read_rules(settings, client),
     }

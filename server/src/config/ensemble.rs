@@ -15,7 +15,7 @@ pub struct Ensemble {
     pub servers: BTreeMap<ServerId, ServerLine>,
     /// Group and weight of each voter, with hierarchical quorums.
     pub groups: BTreeMap<ServerId, (u32, u32)>,
-    /// Version of the dynamic file (from its name), 0 for a static configuration.
+    /// Version of the dynamic file (from its name, or else its line `version=`), 0 for a static configuration.
     pub version: i64,
 }
 
@@ -46,8 +46,10 @@ impl Ensemble {
         self.servers.iter().filter(|(_, line)| !line.voter).map(|(id, _)| *id)
     }
 
-    /// Reads the members from `settings`. `None` if the file names none.
-    pub(super) fn read(settings: &mut Settings, version: i64) -> Option<Self> {
+    /// Reads the members from `settings`. `None` if the file names none. `named` is the version that the file's name
+    /// carries.
+    pub(super) fn read(settings: &mut Settings, named: Option<i64>) -> Option<Self> {
+        let version = read_version(settings, named);
         let multi_address = settings.flag("multiAddress.enabled", false);
         let mut ensemble = Self { servers: BTreeMap::new(), groups: BTreeMap::new(), version };
         for (id, Property { key, value, origin }) in settings.family("server.") {
@@ -127,6 +129,27 @@ impl Ensemble {
                         .error(place, format!("server.{id}: {address} is already used by server.{other}"));
                 }
             }
+        }
+    }
+}
+
+/// `version=`, in hexadecimal, as upstream writes it into the file that it prepares for the next configuration. As
+/// upstream, the name wins.
+fn read_version(settings: &mut Settings, named: Option<i64>) -> i64 {
+    let Some(Property { value, origin, .. }) = settings.raw("version").cloned() else {
+        return named.unwrap_or(0);
+    };
+    match (i64::from_str_radix(&value, 16), named) {
+        (Err(_), _) => {
+            settings.error(origin, format!("version: {value:?} is not allowed: a hexadecimal number"));
+            0
+        }
+        (Ok(written), None) => written,
+        (Ok(written), Some(named)) => {
+            if written != named {
+                settings.warn(origin, format!("version={value}: the file's name says {named:x}, which wins"));
+            }
+            named
         }
     }
 }

@@ -74,6 +74,7 @@ const USED: &[&str] = &[
     "tcpKeepAlive",
     "tickTime",
     "txnLogSizeLimitInKb",
+    "version",
     "znode.container.checkIntervalMs",
     "znode.container.maxNeverUsedIntervalMs",
     "znode.container.maxPerMinute",

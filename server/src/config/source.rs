@@ -140,8 +140,8 @@ impl Settings {
     /// As [`Self::number`], but absent stays absent.
     pub fn number_if_set(&mut self, key: &str, allowed: RangeInclusive<i64>) -> Option<i64> {
         let property = self.raw(key)?.clone();
-        match property.value.parse::<i64>() {
-            Ok(value) if allowed.contains(&value) => Some(value),
+        match integer(&property.value) {
+            Some(value) if allowed.contains(&value) => Some(value),
             _ => {
                 let range = format!("a whole number from {} to {}", allowed.start(), allowed.end());
                 self.error(property.origin, format!("{key}: {:?} is not allowed: {range}", property.value));
@@ -181,6 +181,19 @@ impl Settings {
                 default
             }
         }
+    }
+}
+
+/// A whole number as Java's `Integer.decode` reads it, by which upstream reads system properties: decimal, or
+/// hexadecimal behind `0x` or `#`. Octal is not taken: the keys of the file itself are decimal upstream.
+fn integer(text: &str) -> Option<i64> {
+    let hex = ["0x", "0X", "#"].iter().find_map(|prefix| text.strip_prefix(prefix));
+    match hex {
+        Some(digits) if digits.starts_with(|c: char| c.is_ascii_hexdigit()) => {
+            i64::from_str_radix(digits, 16).ok()
+        }
+        Some(_) => None,
+        None => text.parse().ok(),
     }
 }
 

@@ -116,10 +116,10 @@ fn every_bad_value_is_reported_with_file_line_and_what_is_allowed() {
 fn a_missing_required_key_names_the_file() {
     let files = Files::new();
     files.write("myid", "1");
-    let text = THREE.replace("initLimit=10\n", "").replace("tickTime=2000\n", "");
+    let text = THREE.replace("initLimit=10\n", "").replace("syncLimit=5\n", "");
     let errors = files.errors(&text);
-    assert_eq!(errors[0], "zoo.cfg: tickTime is not set: a whole number from 1");
-    assert_eq!(errors[1], "zoo.cfg: initLimit is not set: a whole number from 1");
+    assert_eq!(errors[0], "zoo.cfg: initLimit is not set: a whole number from 1");
+    assert_eq!(errors[1], "zoo.cfg: syncLimit is not set: a whole number from 1");
 }
 
 #[test]
@@ -193,6 +193,75 @@ fn a_dynamic_file_gives_the_members_and_its_name_the_version() {
     assert_eq!(&*membership.members[&zk_jute::ServerId(2)].text, "b:2888:3888:participant;[::1]:2182");
     let errors = files.errors(&format!("{base}\nserver.3=c:1:2"));
     assert!(errors[0].contains("server.3 must be in the dynamic configuration file"), "{errors:?}");
+}
+
+/// Fault: a file without `tickTime` was refused, which upstream runs with 3000 ms.
+#[test]
+fn an_unset_tick_time_is_upstreams_default() {
+    let config = Files::new().config("clientPort=2181");
+    assert_eq!(config.peer.tick_ms, 3000);
+    assert_eq!((config.client.min_session_timeout, config.client.max_session_timeout), (6000, 60_000));
+}
+
+/// Fault: values below 0 were refused, which upstream takes for "off", "unlimited" or the default; client port 0 was
+/// taken for "any port".
+#[test]
+fn negative_values_mean_what_they_mean_upstream() {
+    let files = Files::new();
+    files.write("myid", "1");
+    let loaded = files
+        .load(&format!(
+            "{}autopurge.purgeInterval=-1\nautopurge.snapRetainCount=-1\nmaxClientCnxns=-1\nmaxCnxns=-1\n\
+             observerMasterPort=-1\nclientPortListenBacklog=-2\nelectionPortBindRetry=-1\nclientPort=0",
+            THREE.replace("clientPort=2181\n", "")
+        ))
+        .expect("valid");
+    let config = loaded.config;
+    assert_eq!((config.storage.purge_interval, config.storage.snap_retain_count), (None, 3));
+    assert_eq!((config.client.max_per_ip, config.client.max_total), (0, 0));
+    assert_eq!((config.client.address, config.client.backlog), (None, None));
+    assert_eq!((config.net.observer_master_port, config.net.bind_retries), (None, Some(3)));
+    assert!(!config.peer.observer_master);
+    let warned = |text: &str| loaded.warnings.iter().any(|warning| warning.message.contains(text));
+    assert!(warned("snapRetainCount=-1 is too low") && warned("electionPortBindRetry=-1"));
+}
+
+/// Fault: `-Djute.maxbuffer=0x9fffff`, as many guides write it, was refused.
+#[test]
+fn numbers_are_read_in_hexadecimal_too_and_a_buffer_beyond_all_bounds_is_cut() {
+    let base = "clientPort=2181\njute.maxbuffer=";
+    assert_eq!(Files::new().config(&format!("{base}0x9fffff")).client.max_buffer, 0x9f_ffff);
+    assert_eq!(Files::new().config(&format!("{base}2147483647")).client.max_buffer, 0x1fff_ffff);
+    for bad in ["0x", "0x-5", "#+5", "0xfg"] {
+        assert!(Files::new().errors(&format!("{base}{bad}"))[0].contains("is not allowed"), "{bad}");
+    }
+}
+
+/// Fault: a line `version=`, as upstream writes it into `zoo.cfg.dynamic.next`, was refused; a version in a name was
+/// seen behind `.dynamic.` only.
+#[test]
+fn the_version_of_a_dynamic_file_is_in_its_name_or_else_in_its_line() {
+    let files = Files::new();
+    files.write("myid", "1");
+    let lines = "server.1=a:2888:3888;2181\nserver.2=b:2888:3888\n";
+    let load = |name: &str, version: &str| {
+        let dynamic = files.write(name, &format!("{lines}{version}"));
+        let text = format!("initLimit=5\nsyncLimit=2\ndynamicConfigFile={}", dynamic.display());
+        files.load(&text).map(|loaded| {
+            let warned = loaded.warnings.iter().any(|warning| warning.message.contains("which wins"));
+            (loaded.config.peer.membership.expect("distributed").version, warned)
+        })
+    };
+    assert_eq!(load("zoo.cfg.dynamic.next", "version=1a00000003"), Ok((0x1a_0000_0003, false)));
+    assert_eq!(load("zoo.cfg.dynamic", ""), Ok((0, false)));
+    assert_eq!(load("members.b", ""), Ok((0xb, false)));
+    assert_eq!(load("zoo.cfg.dynamic.5", "version=5"), Ok((5, false)));
+    assert_eq!(load("zoo.cfg.dynamic.5", "version=6"), Ok((5, true)));
+    let errors = load("zoo.cfg.dynamic", "version=new").expect_err("no number");
+    assert!(
+        errors[0].to_string().contains("zoo.cfg.dynamic:3: version: \"new\" is not allowed"),
+        "{errors:?}"
+    );
 }
 
 #[test]
