@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tracing::error;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     log::init(cli.log_format);
     log::exit_on_panic();
     let done = match cli.command {
-        Command::Start { config, exit_with_parent } => Ok(server::start(&config.sources(), exit_with_parent)),
+        Command::Start { config, exit_with_parent } => Ok(server::start(config.sources(), exit_with_parent)),
         Command::Drain { config, timeout } => drain(config, Duration::from_secs(timeout)),
         Command::Check { dir, log_dir, json } => {
             offline::check(&dir, log_dir, json, &mut std::io::stdout().lock())
@@ -41,15 +41,16 @@ fn main() -> ExitCode {
     .into()
 }
 
-/// Asks the server of this configuration to stop and prints what it did.
+/// Asks the server of this configuration to stop, prints what it did, and waits until its process is gone.
 fn drain(config: ConfigArgs, timeout: Duration) -> anyhow::Result<Exit> {
     let config = match server::load_config(&config.sources()) {
         Ok(config) => config,
         Err(exit) => return Ok(exit),
     };
     let dir = &config.storage.data_dir;
-    let report = control::request_drain(dir, timeout)
-        .map_err(|failure| anyhow::anyhow!("no answer from a server in {}: {failure}", dir.display()))?;
+    let began = Instant::now();
+    let report = control::request_drain(dir, timeout)?;
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&report)?)?;
+    control::wait_for_end(dir, timeout.saturating_sub(began.elapsed()))?;
     Ok(if report.drained { Exit::Clean } else { Exit::Other })
 }

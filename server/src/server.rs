@@ -1,43 +1,43 @@
 //! Puts a server together, runs it, and takes it down in order.
 
-use std::fs::File;
+mod directories;
+mod ports;
+mod stop;
+
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 use zk_core::client::ClientConfig;
 use zk_core::effect::HaltReason;
 use zk_core::{Input, Shared};
+use zk_jute::SessionId;
 
+use self::ports::Ports;
+use self::stop::{Cause, Parent, Stop};
 use crate::admin::{self, Admin};
 use crate::cli::Exit;
 use crate::clock::Clock;
-use crate::config::{self, Config, HostPort, Sources};
+use crate::config::{self, Config, Sources};
 use crate::control;
 use crate::disk::{Storage, StorageStatus};
 use crate::driver::{Driver, Handle};
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::net::client_port::ClientPort;
-use crate::net::connections::Connections;
-use crate::net::dial::Listen;
+use crate::net::connections::{ConnView, Connections};
 use crate::net::election_port::ElectionPort;
 use crate::net::quorum_port::QuorumPort;
 use crate::sink::DriverSink;
 
 /// How long last answers to clients and to the control socket may take once the peer has halted.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
-/// How often the parent is looked for.
-const PARENT_POLL: Duration = Duration::from_secs(1);
 /// Upstream leaves a connection without a session this long.
 const SESSIONLESS_TIMEOUT_MS: u64 = 10_000;
 /// Bytes of answers that may wait for one client's socket.
@@ -77,11 +77,8 @@ pub fn load_config(sources: &Sources) -> Result<Config, Exit> {
 }
 
 /// Runs the server until it halts.
-pub fn start(sources: &Sources, exit_with_parent: bool) -> Exit {
-    let config = match load_config(sources) {
-        Ok(config) => Arc::new(config),
-        Err(exit) => return exit,
-    };
+pub fn start(sources: Sources, exit_with_parent: bool) -> Exit {
+    let parent = exit_with_parent.then(Parent::present);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("net").build() {
         Ok(runtime) => runtime,
         Err(failure) => {
@@ -90,7 +87,7 @@ pub fn start(sources: &Sources, exit_with_parent: bool) -> Exit {
         }
     };
     let exit = runtime.block_on(async {
-        match run(config, exit_with_parent).await {
+        match run(sources, parent).await {
             Ok(exit) => exit,
             Err(StartError { exit, error }) => {
                 error!("cannot start: {error:#}");
@@ -102,38 +99,68 @@ pub fn start(sources: &Sources, exit_with_parent: bool) -> Exit {
     exit
 }
 
-async fn run(config: Arc<Config>, exit_with_parent: bool) -> Result<Exit, StartError> {
-    let _locks = lock_directories(&config)?;
-    let ports = Ports::open(&config).await?;
-    let control = control::listen(&config.storage.data_dir).context("control socket")?;
+async fn run(sources: Sources, parent: Option<Parent>) -> Result<Exit, StartError> {
+    // Before anything that may take its time: whoever asks a starting server to stop must not wait for it.
+    let mut stop = Stop::install(parent)?;
+    let (config, ports) = tokio::select! {
+        prepared = prepare(sources) => prepared?,
+        cause = stop.asked() => {
+            info!("{cause}: the start is given up");
+            return Ok(Exit::Clean);
+        }
+    };
+    let (control, _socket_file) = control::listen(&config.storage.data_dir).context("control socket")?;
     let (lifecycle, announce) = Lifecycle::new();
-    let data_dir = config.storage.data_dir.clone();
     let server = Server::build(config, announce)?;
     let (driver, connections) = (server.admin.driver.clone(), server.admin.connections.clone());
     server.serve(ports);
     tokio::spawn(control::serve(control, driver.clone(), lifecycle.clone()));
-    if exit_with_parent {
-        tokio::spawn(watch_parent(driver.clone()));
-    }
-    let second_signal = drain_on_signal(driver)?;
-    let exit = tokio::select! {
-        reason = lifecycle.halted() => {
-            say_farewell(&lifecycle, &connections).await;
-            exit_of(&reason)
-        }
-        () = second_signal => {
-            warn!("second signal: stopping at once");
-            Exit::Other
-        }
+    let Some(reason) = halted(&mut stop, &driver, &lifecycle).await else {
+        warn!("second signal: stopping at once");
+        return Ok(Exit::Other);
     };
-    control::remove(&data_dir);
-    Ok(exit)
+    say_farewell(&lifecycle, &connections).await;
+    Ok(exit_of(&reason))
 }
 
+/// Everything that comes before the first change on disk.
+async fn prepare(sources: Sources) -> Result<(Arc<Config>, Ports), StartError> {
+    // On a thread of its own: a file system that hangs must not keep signals from being heard.
+    let read = tokio::task::spawn_blocking(move || -> Result<Config, StartError> {
+        let mut config = load_config(&sources)
+            .map_err(|exit| StartError { exit, error: anyhow::anyhow!("the configuration is refused") })?;
+        directories::prepare(&mut config.storage)?;
+        Ok(config)
+    });
+    let config = Arc::new(read.await.context("reading the configuration")??);
+    let ports = Ports::open(&config).await?;
+    Ok((config, ports))
+}
+
+/// Waits for the halt and passes requests to stop on. `None`: a second signal came, and there is nothing to wait for.
+async fn halted(stop: &mut Stop, driver: &Handle, lifecycle: &Lifecycle) -> Option<HaltReason> {
+    let mut signalled = false;
+    loop {
+        let cause = tokio::select! {
+            biased;
+            reason = lifecycle.halted() => return Some(reason),
+            cause = stop.asked() => cause,
+        };
+        if cause != Cause::ParentGone && std::mem::replace(&mut signalled, true) {
+            return None;
+        }
+        info!("{cause}: draining");
+        driver.input(Input::Drain);
+    }
+}
+
+/// Lets last answers leave. Connections without a session are owed none, and close with the process.
 async fn say_farewell(lifecycle: &Lifecycle, connections: &Connections) {
+    let has_session =
+        |view: &Arc<ConnView>| view.info().is_some_and(|info| info.session != SessionId::default());
     let farewell = async {
         lifecycle.idle().await;
-        while connections.count() > 0 {
+        while connections.all().iter().any(has_session) {
             sleep(Duration::from_millis(5)).await;
         }
     };
@@ -163,137 +190,6 @@ fn exit_of(reason: &HaltReason) -> Exit {
             Exit::CorruptData
         }
     }
-}
-
-/// Asks for a drain at SIGTERM or SIGINT; the future returned ends with the next one.
-fn drain_on_signal(driver: Handle) -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
-    Ok(async move {
-        for first in [true, false] {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            if first {
-                info!("signal received: draining");
-                driver.input(Input::Drain);
-            }
-        }
-    })
-}
-
-/// Asks for a drain once the parent is another process.
-async fn watch_parent(driver: Handle) {
-    let parent = rustix::process::getppid();
-    while rustix::process::getppid() == parent {
-        sleep(PARENT_POLL).await;
-    }
-    warn!("the parent process is gone: draining");
-    driver.input(Input::Drain);
-}
-
-/// Two servers on one directory would destroy it, so its directories stay locked while the process lives.
-fn lock_directories(config: &Config) -> anyhow::Result<Vec<File>> {
-    let mut locks = vec![lock_directory(&config.storage.data_dir, config.storage.create_dirs)?];
-    if config.storage.data_log_dir != config.storage.data_dir {
-        locks.push(lock_directory(&config.storage.data_log_dir, config.storage.create_dirs)?);
-    }
-    Ok(locks)
-}
-
-fn lock_directory(dir: &Path, create: bool) -> anyhow::Result<File> {
-    if create {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-    }
-    let file = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-        .with_context(|| format!("{} is used by another server", dir.display()))?;
-    Ok(file)
-}
-
-/// Every listener, opened before anything else happens: a port in use must be found out early.
-struct Ports {
-    client: Option<TcpListener>,
-    quorum: Vec<TcpListener>,
-    observer_master: Vec<TcpListener>,
-    election: Vec<TcpListener>,
-    admin: Option<TcpListener>,
-    metrics: Option<TcpListener>,
-}
-
-impl Ports {
-    async fn open(config: &Config) -> anyhow::Result<Self> {
-        let client = match &config.client.address {
-            Some(address) => Some(open(address, config.client.backlog, "client port").await?),
-            None => None,
-        };
-        let mut ports = Self {
-            client,
-            quorum: vec![],
-            observer_master: vec![],
-            election: vec![],
-            admin: None,
-            metrics: None,
-        };
-        if let Some(metrics) = &config.metrics {
-            ports.metrics = Some(open(&metrics.address, None, "metrics port").await?);
-        }
-        if config.admin.enabled {
-            // As upstream: a member without its admin port is better than no member.
-            match open(&config.admin.address, None, "admin port").await {
-                Ok(listener) => ports.admin = Some(listener),
-                Err(failure) => error!("{failure:#}; this server runs without (see admin.serverPort)"),
-            }
-        }
-        let mine = config.ensemble.as_ref().and_then(|ensemble| ensemble.servers.get(&config.my_id));
-        if let Some(mine) = mine {
-            ports.election = open_between_members(config, &mine.election, "election port").await?;
-            ports.quorum = open_between_members(config, &mine.quorum, "quorum port").await?;
-            if let Some(port) = config.net.observer_master_port {
-                let addresses: Vec<HostPort> =
-                    mine.quorum.iter().map(|address| HostPort { port, ..address.clone() }).collect();
-                ports.observer_master =
-                    open_between_members(config, &addresses, "observer master port").await?;
-            }
-        }
-        Ok(ports)
-    }
-}
-
-async fn open(address: &HostPort, backlog: Option<u32>, what: &str) -> anyhow::Result<TcpListener> {
-    let listen = Listen {
-        address: address.clone(),
-        all_interfaces: false,
-        backlog,
-        retries: Some(0),
-        keep_alive: false,
-    };
-    listen.open(what).await.with_context(|| format!("{what} {address}"))
-}
-
-async fn open_between_members(
-    config: &Config,
-    addresses: &[HostPort],
-    what: &str,
-) -> anyhow::Result<Vec<TcpListener>> {
-    let mut listeners = Vec::new();
-    // On all interfaces one listener a port is enough, and two would collide.
-    let mut seen = std::collections::BTreeSet::new();
-    for address in addresses {
-        if config.net.listen_on_all_ips && !seen.insert(address.port) {
-            continue;
-        }
-        let listen = Listen {
-            address: address.clone(),
-            all_interfaces: config.net.listen_on_all_ips,
-            backlog: None,
-            retries: config.net.bind_retries,
-            keep_alive: config.net.keep_alive,
-        };
-        listeners.push(listen.open(what).await.with_context(|| format!("{what} {address}"))?);
-    }
-    Ok(listeners)
 }
 
 /// The parts that serve ports.
