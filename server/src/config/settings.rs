@@ -83,6 +83,7 @@ pub struct ClientPortConfig {
     pub max_buffer: usize,
     /// `globalOutstandingLimit`: requests in flight at which connections stop reading.
     pub outstanding_limit: usize,
+    /// `clientTcpKeepAlive`, on accepted sockets.
     pub keep_alive: bool,
 }
 
@@ -100,6 +101,7 @@ pub struct NetConfig {
     pub observer_master_port: Option<u16>,
     /// `multiAddress.enabled`: the newer of the two handshakes is sent.
     pub multi_address: bool,
+    /// `tcpKeepAlive`, on accepted and on opened sockets between members.
     pub keep_alive: bool,
 }
 

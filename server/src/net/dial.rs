@@ -73,7 +73,7 @@ impl Listen {
     }
 
     fn bind(&self, address: SocketAddr) -> io::Result<TcpListener> {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        let socket = socket_for(address)?;
         // A restart must not wait for connections of its predecessor to leave TIME_WAIT.
         socket.set_reuseaddr(true)?;
         socket.set_keepalive(self.keep_alive)?;
@@ -82,25 +82,26 @@ impl Listen {
     }
 }
 
-/// Connects to the first of `addresses` that answers, each name resolved now, within `limit` in all.
-pub async fn connect(addresses: &[HostPort], limit: Duration) -> io::Result<TcpStream> {
-    match timeout(limit, connect_any(addresses)).await {
+/// Connects to the first of `addresses` that answers, each name resolved now, within `limit` in all. The socket sends
+/// at once (`TCP_NODELAY`) and, with `keep_alive`, notices a peer that vanished (`tcpKeepAlive`).
+///
+/// # Errors
+/// The last address's error, or `TimedOut`.
+pub async fn connect(addresses: &[HostPort], limit: Duration, keep_alive: bool) -> io::Result<TcpStream> {
+    match timeout(limit, connect_any(addresses, keep_alive)).await {
         Ok(result) => result,
         Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection in {limit:?}"))),
     }
 }
 
-async fn connect_any(addresses: &[HostPort]) -> io::Result<TcpStream> {
+async fn connect_any(addresses: &[HostPort], keep_alive: bool) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "no address to connect to");
     for address in addresses {
         match lookup_host((address.host.as_str(), address.port)).await {
             Ok(found) => {
                 for resolved in found {
-                    match TcpStream::connect(resolved).await {
-                        Ok(stream) => {
-                            stream.set_nodelay(true)?;
-                            return Ok(stream);
-                        }
+                    match connect_one(resolved, keep_alive).await {
+                        Ok(stream) => return Ok(stream),
                         Err(error) => last = error,
                     }
                 }
@@ -109,4 +110,16 @@ async fn connect_any(addresses: &[HostPort]) -> io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+async fn connect_one(address: SocketAddr, keep_alive: bool) -> io::Result<TcpStream> {
+    let socket = socket_for(address)?;
+    socket.set_keepalive(keep_alive)?;
+    let stream = socket.connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+fn socket_for(address: SocketAddr) -> io::Result<TcpSocket> {
+    if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }
 }

@@ -44,6 +44,7 @@ pub struct ElectionPort {
     /// What this member sends first on a connection it opens.
     hello: Bytes,
     connect_timeout: Duration,
+    keep_alive: bool,
     driver: Handle,
     peers: Mutex<HashMap<ServerId, Arc<Peer>>>,
     anonymous: AtomicI64,
@@ -91,6 +92,7 @@ impl ElectionPort {
             addresses,
             hello: Writer::build(|w| hello.encode(w)),
             connect_timeout: net.election_connect_timeout,
+            keep_alive: net.keep_alive,
             driver,
             peers: Mutex::default(),
             anonymous: AtomicI64::new(-1),
@@ -161,7 +163,7 @@ impl ElectionPort {
 
     /// Connects and says who this is, in one segment: upstream reads the address with a single `read`.
     async fn open(&self, addresses: &[HostPort]) -> io::Result<TcpStream> {
-        let mut stream = dial::connect(addresses, self.connect_timeout).await?;
+        let mut stream = dial::connect(addresses, self.connect_timeout, self.keep_alive).await?;
         stream.write_all(&self.hello).await?;
         Ok(stream)
     }

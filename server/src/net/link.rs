@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::timeout;
 use zk_core::input::{LinkEvent, LinkId};
 use zk_core::tree::DataTree;
 use zk_jute::image::SnapshotSource;
@@ -28,8 +27,6 @@ const PACKET_OVERHEAD: usize = 96;
 const WRITE_CHUNK: usize = 256 << 10;
 /// Chunks of a snapshot that are encoded ahead of the socket: 4 x 256 KiB a link.
 const SNAPSHOT_CHUNKS_AHEAD: usize = 4;
-/// How long what was queued before a close may take to leave.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// Received bytes of one link that the driver has not handled yet.
 const RECEIVED_BYTES_MAX: usize = 64 << 20;
 
@@ -131,7 +128,8 @@ impl Link {
         (std::mem::take(&mut queue.items), queue.closing)
     }
 
-    /// Writes until the link is closed or fails. What the queue's bytes count are those not taken yet; at most as many
+    /// Writes until the link is closed or fails. A peer that does not read can block it without end, also behind
+    /// [`Self::close`], so its caller gives it up after a while. What the queue's bytes count are those not taken yet; at most as many
     /// again are being written.
     pub async fn write_all(&self, socket: OwnedWriteHalf, progress: Progress) -> io::Result<()> {
         let mut out = Output { socket, buffer: Vec::with_capacity(WRITE_CHUNK), progress };
@@ -141,12 +139,10 @@ impl Link {
                 self.wake.notified().await;
                 continue;
             }
-            let writing = out.write_items(items);
+            out.write_items(items).await?;
             if closing {
-                // Whoever is closed gets its last words, but not for ever.
-                return timeout(CLOSE_LIMIT, writing).await.unwrap_or(Ok(()));
+                return Ok(());
             }
-            writing.await?;
         }
     }
 }

@@ -12,7 +12,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 use zk_core::effect::Port;
 use zk_core::input::{LinkEvent, LinkId};
@@ -34,6 +34,8 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 const ACCEPTED_MAX: usize = 512;
 /// Bytes read at once.
 const READ_CHUNK: usize = 64 << 10;
+/// How long what was queued before a close may take to leave.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Opens and accepts links.
 #[derive(Debug)]
@@ -122,7 +124,7 @@ impl QuorumPort {
         let mut last = io::Error::from(io::ErrorKind::NotConnected);
         for attempt in 1..=CONNECT_TRIES {
             let left = deadline.saturating_duration_since(Instant::now());
-            match dial::connect(&addresses, left).await {
+            match dial::connect(&addresses, left, self.config.net.keep_alive).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => {
                     info!("quorum port: attempt {attempt} to reach server {to} failed: {error}");
@@ -165,8 +167,9 @@ impl QuorumPort {
             ended = reader.read() => ended.err().map_or_else(|| "closed".to_owned(), |error| error.to_string()),
             ended = &mut writer => ended.err().map_or_else(|| "closed".to_owned(), |error| error.to_string()),
             () = link.wait_closed() => {
-                // The driver closed the link: what it queued before may still leave.
-                drop(writer.await);
+                // The driver closed the link: what it queued before may still leave, but not for ever. Whatever the
+                // writer is stuck in by then ends with it, here.
+                drop(timeout(CLOSE_LIMIT, &mut writer).await);
                 "closed".to_owned()
             }
         };

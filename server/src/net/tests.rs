@@ -1,8 +1,9 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use zk_core::Input;
 use zk_core::input::LinkId;
 use zk_core::tree::DataTree;
@@ -11,9 +12,11 @@ use zk_jute::quorum::{PacketType, QuorumPacket, SNAP_SIGNATURE};
 use zk_jute::snapshot::{SnapshotDecoder, SnapshotPiece};
 use zk_jute::{ServerId, Writer, Zxid};
 
+use super::dial;
 use super::election_port::ElectionPort;
 use super::link::{Link, Overflow, Progress};
-use crate::config::{Ensemble, NetConfig, ServerLine};
+use super::quorum_port::QuorumPort;
+use crate::config::{self, Config, Ensemble, HostPort, NetConfig, ServerLine, Sources};
 use crate::driver::{Handle, Message};
 
 fn packet(kind: PacketType, zxid: i64, data: &Bytes) -> QuorumPacket {
@@ -215,4 +218,59 @@ async fn a_larger_id_keeps_the_connection_it_opened_and_our_own_id_is_ignored() 
     kept.write_all(&hello(3)).await.expect("write");
     let mut received = BytesMut::new();
     assert_eq!(read_one(&mut kept, &mut received, unframe).await, vote(2), "what waited for 3 leaves now");
+}
+
+/// A configuration of server 1, standalone but for its sockets.
+fn config() -> Arc<Config> {
+    let dir = tempfile::tempdir().expect("directory");
+    let file = dir.path().join("zoo.cfg");
+    std::fs::write(&file, format!("dataDir={}\n", dir.path().display())).expect("write");
+    let sources = Sources { file: Some(file), ..Sources::default() };
+    Arc::new(config::load(&sources).expect("valid").config)
+}
+
+/// The next message of the driver's queue; panics if there is none for long.
+async fn next(inputs: std::sync::mpsc::Receiver<Message>) -> (Message, std::sync::mpsc::Receiver<Message>) {
+    let wait = move || (inputs.recv_timeout(Duration::from_secs(30)), inputs);
+    let (message, inputs) = tokio::task::spawn_blocking(wait).await.expect("join");
+    (message.expect("a message"), inputs)
+}
+
+/// Fault: the writer of a link that was closed while it waited for a peer that does not read waited on, and with it the
+/// link's socket and one of the places for links.
+#[tokio::test]
+async fn a_closed_link_ends_though_its_peer_does_not_read() {
+    let (driver, inputs) = Handle::new();
+    let port = QuorumPort::new(config(), driver, tokio::runtime::Handle::current());
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("listener");
+    let address = listener.local_addr().expect("address");
+    tokio::spawn(port.serve(listener, false));
+    let _silent = TcpStream::connect(address).await.expect("connect");
+    let (Message::LinkOpened { link, .. }, inputs) = next(inputs).await else { panic!("no link") };
+    let megabyte = Bytes::from(vec![0; 1 << 20]);
+    for zxid in 0..64 {
+        link.push(packet(PacketType::Proposal, zxid, &megabyte)).expect("room");
+    }
+    link.flush();
+    // All run on this thread: the writer takes the queue as a whole and is stuck in it before the close.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    link.close();
+    let (Message::LinkEnded { reason, .. }, _) = next(inputs).await else { panic!("no end") };
+    assert_eq!(reason, "closed");
+}
+
+/// Fault: `tcpKeepAlive` was set on accepted sockets only.
+#[tokio::test]
+async fn dialled_sockets_have_keep_alive_as_configured() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("listener");
+    let port = listener.local_addr().expect("address").port();
+    let address = HostPort { host: "127.0.0.1".to_owned(), port };
+    for keep_alive in [true, false] {
+        let limit = Duration::from_secs(30);
+        let stream = dial::connect(std::slice::from_ref(&address), limit, keep_alive).await.expect("connect");
+        let socket = TcpSocket::from_std_stream(stream.into_std().expect("socket"));
+        assert_eq!(socket.keepalive().expect("option"), keep_alive);
+    }
 }
