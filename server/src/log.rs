@@ -12,6 +12,8 @@ pub fn init(format: LogFormat) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // It would be reported on standard error, which panics if nobody reads that any more.
+        .log_internal_errors(false)
         .with_thread_names(true);
     match format {
         LogFormat::Text => builder.with_target(false).with_ansi(false).init(),

@@ -9,8 +9,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use common::client::{Client, word};
-use common::process::{Member, eventually, free_port, server};
+use common::client::{Client, raw_exchange, word};
+use common::process::{LIMIT, Member, eventually, free_port, server};
 use rustix::fs::{FlockOperation, flock};
 use zk_jute::OpCode;
 use zk_jute::request::Request;
@@ -157,4 +157,57 @@ fn client_sockets_have_keep_alive_as_configured() {
             .collect();
         assert_eq!(timers, [timer], "{extra:?}");
     }
+}
+
+/// Fault: when nobody read standard error any more, the next log line was a panic and ended the server.
+#[test]
+fn a_server_whose_log_nobody_reads_goes_on() {
+    let (_dir, member) = member("");
+    let mut child = server(&["start", "--config", member.config.to_str().expect("path")])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("zk-server");
+    let mut client = member.client();
+    drop(child.stderr.take());
+    // Each of these is worth a line.
+    for _ in 0..3 {
+        raw_exchange(member.client_port, &[0xff; 4]).expect("closed");
+    }
+    client.create("/a", b"").expect("create");
+    let output = drain(&member);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(child.wait().expect("wait").code(), Some(0));
+}
+
+/// Set in the process that [`a_panic_in_any_thread_ends_the_process_with_70`] starts.
+const PANIC_WHERE: &str = "ZK_TEST_PANIC_WHERE";
+
+/// The rule that a thread never dies alone; in a process of its own, which is this test again.
+#[test]
+fn a_panic_in_any_thread_ends_the_process_with_70() {
+    if let Ok(place) = std::env::var(PANIC_WHERE) {
+        return panic_and_wait(&place);
+    }
+    for place in ["thread", "task", "blocking"] {
+        let output = std::process::Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "a_panic_in_any_thread_ends_the_process_with_70", "--nocapture"])
+            .env(PANIC_WHERE, place)
+            .output()
+            .expect("run");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(70), "{place}: {text}");
+        assert!(text.contains("PANIC in thread") && text.contains("on purpose"), "{place}: {text}");
+    }
+}
+
+fn panic_and_wait(place: &str) {
+    zk_server::log::exit_on_panic();
+    let runtime = tokio::runtime::Runtime::new().expect("runtime");
+    match place {
+        "thread" => drop(std::thread::spawn(|| panic!("on purpose"))),
+        "task" => drop(runtime.spawn(async { panic!("on purpose") })),
+        _ => drop(runtime.spawn_blocking(|| panic!("on purpose"))),
+    }
+    // The process ends under this thread, or the test fails.
+    std::thread::sleep(LIMIT);
 }
