@@ -45,7 +45,7 @@ pub struct DrainReport {
 }
 
 impl DrainReport {
-    fn of(reason: &HaltReason) -> Self {
+    fn of(reason: Option<&HaltReason>) -> Self {
         let failed = |what: &str| Self {
             drained: false,
             zxid: "0x0".into(),
@@ -53,10 +53,11 @@ impl DrainReport {
             error: Some(what.into()),
         };
         match reason {
-            HaltReason::Drained { zxid, resigned } => {
+            None => failed("a bug: the server ended without a reason"),
+            Some(HaltReason::Drained { zxid, resigned }) => {
                 Self { drained: true, zxid: zxid.to_string(), resigned: *resigned, error: None }
             }
-            HaltReason::DiskFailed(why) | HaltReason::DiskFull(why) | HaltReason::CorruptData(why) => {
+            Some(HaltReason::DiskFailed(why) | HaltReason::DiskFull(why) | HaltReason::CorruptData(why)) => {
                 failed(why)
             }
         }
@@ -134,7 +135,7 @@ async fn answer(mut stream: UnixStream, driver: &Handle, lifecycle: &Lifecycle) 
     info!("asked to drain through the control socket");
     driver.input(Input::Drain);
     let reason = lifecycle.halted().await;
-    let mut text = serde_json::to_string(&DrainReport::of(&reason))?;
+    let mut text = serde_json::to_string(&DrainReport::of(reason.as_ref()))?;
     text.push('\n');
     write.write_all(text.as_bytes()).await
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tracing::error;
-use zk_core::effect::HaltReason;
+use zk_core::effect::{Effect, HaltReason, Sink};
 use zk_core::facts::Facts;
 use zk_core::input::{ConnId, LinkEvent, LinkId};
 use zk_core::{Input, Peer, Shared};
@@ -131,6 +131,9 @@ impl Driver {
             self.sink.flush();
             if let Some(reason) = self.sink.take_halt() {
                 *self.published.lock() = self.peer.facts();
+                // Whatever ended it: no session is served here any more, and its client must not find out by waiting.
+                self.sink.emit(Effect::CloseAllClients);
+                self.sink.flush();
                 return reason;
             }
         }

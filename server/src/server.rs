@@ -3,6 +3,8 @@
 mod directories;
 mod ports;
 mod stop;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::sync::Arc;
@@ -115,12 +117,20 @@ async fn run(sources: Sources, parent: Option<Parent>) -> Result<Exit, StartErro
     let (driver, connections) = (server.admin.driver.clone(), server.admin.connections.clone());
     server.serve(ports);
     tokio::spawn(control::serve(control, driver.clone(), lifecycle.clone()));
-    let Some(reason) = halted(&mut stop, &driver, &lifecycle).await else {
-        warn!("second signal: stopping at once");
-        return Ok(Exit::Other);
-    };
-    say_farewell(&lifecycle, &connections).await;
-    Ok(exit_of(&reason))
+    match halted(&mut stop, &driver, &lifecycle).await {
+        End::Halted(reason) => {
+            say_farewell(&lifecycle, &connections).await;
+            Ok(exit_of(&reason))
+        }
+        End::SecondSignal => {
+            warn!("second signal: stopping at once");
+            Ok(Exit::Other)
+        }
+        End::CoreGone => {
+            error!("a bug: the thread of the core ended without a reason");
+            Ok(Exit::Panic)
+        }
+    }
 }
 
 /// Everything that comes before the first change on disk.
@@ -137,17 +147,26 @@ async fn prepare(sources: Sources) -> Result<(Arc<Config>, Ports), StartError> {
     Ok((config, ports))
 }
 
-/// Waits for the halt and passes requests to stop on. `None`: a second signal came, and there is nothing to wait for.
-async fn halted(stop: &mut Stop, driver: &Handle, lifecycle: &Lifecycle) -> Option<HaltReason> {
+/// How serving ended.
+#[derive(Debug)]
+enum End {
+    Halted(HaltReason),
+    /// Whoever asks twice does not want to wait.
+    SecondSignal,
+    CoreGone,
+}
+
+/// Waits for the halt and passes requests to stop on.
+async fn halted(stop: &mut Stop, driver: &Handle, lifecycle: &Lifecycle) -> End {
     let mut signalled = false;
     loop {
         let cause = tokio::select! {
             biased;
-            reason = lifecycle.halted() => return Some(reason),
+            reason = lifecycle.halted() => return reason.map_or(End::CoreGone, End::Halted),
             cause = stop.asked() => cause,
         };
         if cause != Cause::ParentGone && std::mem::replace(&mut signalled, true) {
-            return None;
+            return End::SecondSignal;
         }
         info!("{cause}: draining");
         driver.input(Input::Drain);
