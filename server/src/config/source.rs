@@ -95,14 +95,14 @@ impl Settings {
         set("sslQuorum") || set("secureClientPort")
     }
 
-    /// Adds an error.
+    /// Adds an error. Some keys are read in two places, but nothing is said twice.
     pub fn error(&mut self, origin: Origin, message: String) {
-        self.errors.push(Diagnostic { origin, message });
+        add(&mut self.errors, Diagnostic { origin, message });
     }
 
-    /// Adds a warning.
+    /// Adds a warning, as [`Self::error`].
     pub fn warn(&mut self, origin: Origin, message: String) {
-        self.warnings.push(Diagnostic { origin, message });
+        add(&mut self.warnings, Diagnostic { origin, message });
     }
 
     /// The property as written, unless it is absent or empty.
@@ -181,6 +181,12 @@ impl Settings {
                 default
             }
         }
+    }
+}
+
+fn add(all: &mut Vec<Diagnostic>, one: Diagnostic) {
+    if !all.contains(&one) {
+        all.push(one);
     }
 }
 

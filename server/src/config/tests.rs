@@ -132,6 +132,35 @@ fn an_unknown_key_is_a_warning_with_its_line() {
     );
 }
 
+/// Fault: these were taken without a word, though what they ask for is not done.
+#[test]
+fn a_key_that_asks_for_what_is_not_done_is_a_warning_with_its_line() {
+    for (line, default) in [
+        ("connection_throttle_tokens=100", "connection_throttle_tokens=0"),
+        ("largeRequestThreshold=1000", "largeRequestThreshold=-1"),
+        ("nio.sessionlessCnxnTimeout=500", "nio.sessionlessCnxnTimeout=10000"),
+        ("reconfigEnabled=true", "reconfigEnabled=false"),
+    ] {
+        let warnings = |line: &str| {
+            let loaded = Files::new().load(&format!("clientPort=2181\n{line}")).expect("valid");
+            loaded.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let found = warnings(line);
+        assert!(
+            found[0].ends_with(&format!("zoo.cfg:2: {line} is not implemented yet: it has no effect")),
+            "{found:?}"
+        );
+        assert_eq!(warnings(default), [""; 0], "the default asks for nothing");
+    }
+}
+
+/// Fault: a bad value of a key that is read in two places was reported twice.
+#[test]
+fn nothing_is_reported_twice() {
+    let errors = Files::new().errors("clientPort=2181\nobserverMasterPort=x\njute.maxbuffer=y");
+    assert_eq!(errors.len(), 2, "{errors:?}");
+}
+
 #[test]
 fn a_server_without_myid_or_absent_from_the_list_is_refused() {
     let files = Files::new();
