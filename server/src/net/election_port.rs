@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 use zk_core::Input;
@@ -57,14 +57,15 @@ struct Peer {
     state: Mutex<PeerState>,
     /// Wakes the writer of the current connection.
     wake: Notify,
-    generation: AtomicU64,
+    /// Number of the newest connection, which replaces every older one.
+    generation: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct PeerState {
     pending: Option<Bytes>,
     last_sent: Option<Bytes>,
-    /// Number of the connection in use; a writer that finds another number ends.
+    /// Number of the connection in use.
     connected: Option<u64>,
     dialling: bool,
 }
@@ -212,11 +213,11 @@ impl ElectionPort {
             let mut state = peer.state.lock();
             // The other side has given its old connection up, or it would not have opened another.
             state.connected = None;
+            peer.generation.send_modify(|generation| *generation += 1);
             let dial = !state.dialling;
             state.dialling |= dial;
             dial
         };
-        peer.wake.notify_one();
         if dial {
             self.spawn_dial(sid, peer, addresses);
         }
@@ -224,21 +225,24 @@ impl ElectionPort {
 
     /// Serves the one connection to `sid`, in place of any other.
     async fn run(self: Arc<Self>, sid: ServerId, peer: Arc<Peer>, stream: TcpStream, received: BytesMut) {
-        let generation = peer.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        {
+        let mut newest = peer.generation.subscribe();
+        let generation = {
             let mut state = peer.state.lock();
+            peer.generation.send_modify(|generation| *generation += 1);
+            let generation = *peer.generation.borrow();
             state.connected = Some(generation);
             if state.pending.is_none() {
                 state.pending = state.last_sent.clone();
             }
-        }
-        // A writer of an older connection must notice that it is no longer the one.
-        peer.wake.notify_waiters();
+            generation
+        };
         peer.wake.notify_one();
         let (read, write) = stream.into_split();
         let ended = tokio::select! {
             ended = self.read_loop(sid, read, received) => ended,
             ended = write_loop(&peer, generation, write) => ended,
+            // Whatever the two are at: their peer need not read, nor close.
+            _ = newest.wait_for(|newest| *newest != generation) => Err(replaced()),
         };
         if let Err(error) = ended {
             debug!("election port: connection to server {sid} ended: {error}");
@@ -280,10 +284,7 @@ async fn write_loop(peer: &Peer, generation: u64, mut write: OwnedWriteHalf) -> 
         let next = {
             let mut state = peer.state.lock();
             if state.connected != Some(generation) {
-                return Err(io::Error::new(
-                    io::ErrorKind::ConnectionAborted,
-                    "replaced by another connection",
-                ));
+                return Err(replaced());
             }
             let next = state.pending.take();
             if next.is_some() {
@@ -296,6 +297,10 @@ async fn write_loop(peer: &Peer, generation: u64, mut write: OwnedWriteHalf) -> 
             None => peer.wake.notified().await,
         }
     }
+}
+
+fn replaced() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "replaced by another connection")
 }
 
 async fn read_initial(stream: &mut TcpStream, received: &mut BytesMut) -> io::Result<InitialMessage> {

@@ -220,6 +220,45 @@ async fn a_larger_id_keeps_the_connection_it_opened_and_our_own_id_is_ignored() 
     assert_eq!(read_one(&mut kept, &mut received, unframe).await, vote(2), "what waited for 3 leaves now");
 }
 
+/// Fault: a connection that was replaced while its writer was stuck stayed, was read from, and was never closed.
+#[tokio::test]
+async fn a_connection_that_is_replaced_ends_though_its_peer_does_not_read() {
+    let (mine, other, third) = (
+        TcpListener::bind("127.0.0.1:0").await.expect("listener"),
+        TcpListener::bind("127.0.0.1:0").await.expect("listener"),
+        TcpListener::bind("127.0.0.1:0").await.expect("listener"),
+    );
+    let (driver, _inputs) = Handle::new();
+    let members = ensemble(&[&other, &mine, &third]);
+    let port =
+        ElectionPort::new(ServerId(2), &members, &net_config(), driver, tokio::runtime::Handle::current());
+    let address = mine.local_addr().expect("address");
+    tokio::spawn(port.clone().serve(mine));
+    let mut first = TcpStream::connect(address).await.expect("connect");
+    first.write_all(&hello(3)).await.expect("write");
+    port.send(ServerId(3), &vote(2));
+    assert!(first.read(&mut [0; 1]).await.expect("read") > 0, "it is the connection in use");
+    // More than both sockets hold, and nobody reads.
+    let large = Notification { config: Some(vec![b'#'; 500_000].into()), ..vote(2) };
+    for _ in 0..64 {
+        port.send(ServerId(3), &large);
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut second = TcpStream::connect(address).await.expect("connect");
+    second.write_all(&hello(3)).await.expect("write");
+    assert!(second.read(&mut [0; 1]).await.expect("read") > 0, "it has taken over");
+    let mut votes = Vec::new();
+    frame(&Writer::build(|w| vote(3).encode(w)), &mut votes);
+    let refused = async {
+        while first.write_all(&votes).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), refused).await.expect("the first connection is closed");
+}
+
 /// A configuration of server 1, standalone but for its sockets.
 fn config() -> Arc<Config> {
     let dir = tempfile::tempdir().expect("directory");
