@@ -42,7 +42,7 @@ impl From<Exit> for ExitCode {
 
 const EXIT_CODES: &str = "Exit codes:
   0   stopped as asked, everything is durable (check: no error; a start repairs what it warns of)
-  1   any other failure (check: errors were found; dump: the file is damaged)
+  1   any other failure (drain: no server, or not gone in time; check: errors were found; dump: the file is damaged)
   2   the command line or the configuration is wrong
   3   the data on disk is corrupt
   4   the disk is full
@@ -73,11 +73,11 @@ pub enum Command {
         #[arg(long)]
         exit_with_parent: bool,
     },
-    /// Ask the server of this configuration to stop gracefully, and wait until it has.
+    /// Ask the server of this configuration to stop gracefully, and wait until its process is gone.
     Drain {
         #[command(flatten)]
         config: ConfigArgs,
-        /// Seconds to wait.
+        /// Seconds to wait; the server goes on stopping if they are not enough.
         #[arg(long, default_value_t = 60)]
         timeout: u64,
     },

@@ -83,6 +83,24 @@ fn a_start_that_waits_for_a_port_is_ended_by_sigterm_in_good_order() {
     assert!(!member.data().join("zk-server.sock").exists() && is_free(&member.data()));
 }
 
+/// Fault: as above, and a start that reads from a file system that hangs must hear the signal too.
+#[test]
+fn a_start_that_waits_for_a_file_is_ended_by_sigterm_in_good_order() {
+    let (_dir, mut member) = member("");
+    std::fs::remove_file(&member.config).expect("remove");
+    let made = std::process::Command::new("mkfifo").arg(&member.config).status().expect("mkfifo");
+    assert!(made.success());
+    member.spawn(&[]);
+    // Opening it for writing without waiting succeeds once the server has it open for reading.
+    let mut unwritten = None;
+    eventually("the start waits", || {
+        let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+        unwritten = rustix::fs::open(&member.config, flags, rustix::fs::Mode::empty()).ok();
+        unwritten.is_some()
+    });
+    assert_eq!(member.terminate(), Some(0), "{}", member.log());
+}
+
 /// Fault: the parent was first looked at when all ports were open, so that one that had ended by then was never missed.
 #[test]
 fn a_start_that_waits_for_a_port_is_given_up_when_the_parent_ends() {

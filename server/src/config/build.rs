@@ -161,7 +161,7 @@ fn read_storage(settings: &mut Settings) -> Option<StorageConfig> {
     // As upstream, 0 and less is "never".
     let purge_hours =
         settings.number("autopurge.purgeInterval", 0, ANY_NEGATIVE..=100_000).max(0).unsigned_abs();
-    let log_limit_kib = settings.number("txnLogSizeLimitInKb", -1, -1..=1 << 40);
+    let log_limit_kib = settings.number("txnLogSizeLimitInKb", -1, ANY_NEGATIVE..=1 << 40);
     let force_sync = settings.yes("forceSync", true);
     if !force_sync {
         let text = "forceSync=no: acknowledged writes can be lost in a crash of the machine".to_owned();
@@ -176,7 +176,8 @@ fn read_storage(settings: &mut Settings) -> Option<StorageConfig> {
         create_dirs: settings.flag("datadir.autocreate", true),
         db_autocreate: settings.flag("db.autocreate", true),
         trust_empty_snapshot: settings.flag("snapshot.trust.empty", false),
-        prealloc_bytes: settings.number("preAllocSize", 65_536, 0..=1 << 22).unsigned_abs() * 1024,
+        prealloc_bytes: settings.number("preAllocSize", 65_536, ANY_NEGATIVE..=1 << 22).max(0).unsigned_abs()
+            * 1024,
         log_size_limit: (log_limit_kib > 0).then(|| log_limit_kib.unsigned_abs() * 1024),
         force_sync,
         fsync_warning: Duration::from_millis(
@@ -411,7 +412,7 @@ fn read_peer(
     my_id: ServerId,
     client: &ClientPortConfig,
 ) -> PeerConfig {
-    let snap_kib = settings.number("snapSizeLimitInKb", 4_194_304, -1..=1 << 40);
+    let snap_kib = settings.number("snapSizeLimitInKb", 4_194_304, ANY_NEGATIVE..=1 << 40);
     let commit_log_count = settings.number("commitLogCount", 500, ANY_NEGATIVE..=10_000_000);
     if commit_log_count < 500 {
         let place = settings.place("commitLogCount");

@@ -241,7 +241,8 @@ fn negative_values_mean_what_they_mean_upstream() {
     let loaded = files
         .load(&format!(
             "{}autopurge.purgeInterval=-1\nautopurge.snapRetainCount=-1\nmaxClientCnxns=-1\nmaxCnxns=-1\n\
-             observerMasterPort=-1\nclientPortListenBacklog=-2\nelectionPortBindRetry=-1\nclientPort=0",
+             observerMasterPort=-1\nclientPortListenBacklog=-2\nelectionPortBindRetry=-1\nclientPort=0\n\
+             preAllocSize=-1\ntxnLogSizeLimitInKb=-2\nsnapSizeLimitInKb=-2",
             THREE.replace("clientPort=2181\n", "")
         ))
         .expect("valid");
@@ -251,6 +252,8 @@ fn negative_values_mean_what_they_mean_upstream() {
     assert_eq!((config.client.address, config.client.backlog), (None, None));
     assert_eq!((config.net.observer_master_port, config.net.bind_retries), (None, Some(3)));
     assert!(!config.peer.observer_master);
+    assert_eq!((config.storage.prealloc_bytes, config.storage.log_size_limit), (0, None));
+    assert_eq!(config.peer.snap_size_limit, u64::MAX);
     let warned = |text: &str| loaded.warnings.iter().any(|warning| warning.message.contains(text));
     assert!(warned("snapRetainCount=-1 is too low") && warned("electionPortBindRetry=-1"));
 }
