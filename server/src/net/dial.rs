@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
 use crate::config::HostPort;
@@ -82,34 +82,50 @@ impl Listen {
     }
 }
 
-/// Connects to the first of `addresses` that answers, each name resolved now, within `limit` in all. The socket sends
+/// Connects to the first of `addresses` that answers, each name resolved now, within `limit` in all. Each address has
+/// its share of the time, so that one that swallows packets does not keep the others from being tried. The socket sends
 /// at once (`TCP_NODELAY`) and, with `keep_alive`, notices a peer that vanished (`tcpKeepAlive`).
 ///
 /// # Errors
-/// The last address's error, or `TimedOut`.
+/// The last address's error; `TimedOut` if it did not answer.
 pub async fn connect(addresses: &[HostPort], limit: Duration, keep_alive: bool) -> io::Result<TcpStream> {
-    match timeout(limit, connect_any(addresses, keep_alive)).await {
-        Ok(result) => result,
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection in {limit:?}"))),
-    }
-}
-
-async fn connect_any(addresses: &[HostPort], keep_alive: bool) -> io::Result<TcpStream> {
+    let deadline = Instant::now() + limit;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "no address to connect to");
-    for address in addresses {
-        match lookup_host((address.host.as_str(), address.port)).await {
-            Ok(found) => {
-                for resolved in found {
-                    match connect_one(resolved, keep_alive).await {
-                        Ok(stream) => return Ok(stream),
-                        Err(error) => last = error,
-                    }
-                }
-            }
+    for (index, address) in addresses.iter().enumerate() {
+        let until = Instant::now() + share(deadline, addresses.len() - index);
+        match connect_name(address, until, keep_alive).await {
+            Ok(stream) => return Ok(stream),
             Err(error) => last = io::Error::new(error.kind(), format!("{address}: {error}")),
         }
     }
     Err(last)
+}
+
+async fn connect_name(address: &HostPort, until: Instant, keep_alive: bool) -> io::Result<TcpStream> {
+    let found: Vec<SocketAddr> =
+        within(until, lookup_host((address.host.as_str(), address.port))).await?.collect();
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (index, resolved) in found.iter().enumerate() {
+        let until = Instant::now() + share(until, found.len() - index);
+        match within(until, connect_one(*resolved, keep_alive)).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The part of the time left that one of `candidates` may take.
+fn share(deadline: Instant, candidates: usize) -> Duration {
+    let left = deadline.saturating_duration_since(Instant::now());
+    left / u32::try_from(candidates).unwrap_or(u32::MAX).max(1)
+}
+
+async fn within<T>(until: Instant, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    match timeout_at(until, work).await {
+        Ok(result) => result,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
+    }
 }
 
 async fn connect_one(address: SocketAddr, keep_alive: bool) -> io::Result<TcpStream> {

@@ -313,3 +313,25 @@ async fn dialled_sockets_have_keep_alive_as_configured() {
         assert_eq!(socket.keepalive().expect("option"), keep_alive);
     }
 }
+
+/// Fault: an address that swallows packets took all the time there was, and the member's other one was never tried.
+#[tokio::test]
+async fn an_address_that_does_not_answer_leaves_time_for_the_next() {
+    let full = TcpSocket::new_v4().expect("socket");
+    full.bind("127.0.0.1:0".parse().expect("address")).expect("bind");
+    let full = full.listen(1).expect("listen");
+    let good = TcpListener::bind("127.0.0.1:0").await.expect("listener");
+    let at = |listener: &TcpListener| HostPort {
+        host: "127.0.0.1".to_owned(),
+        port: listener.local_addr().expect("address").port(),
+    };
+    // Nobody accepts there, and once its queue is full it answers no more.
+    let mut queued = Vec::new();
+    let brief = Duration::from_millis(200);
+    while let Ok(stream) = dial::connect(&[at(&full)], brief, false).await {
+        queued.push(stream);
+        assert!(queued.len() < 100, "the queue is never full");
+    }
+    let opened = dial::connect(&[at(&full), at(&good)], Duration::from_secs(2), false).await;
+    assert_eq!(opened.expect("the second answers").peer_addr().ok(), good.local_addr().ok());
+}
