@@ -214,14 +214,22 @@ impl Session<'_> {
             self.conn.drive(now, &mut self.input);
             self.pass_commands();
             self.publish();
-            // Answers that are sent make room, and requests may have waited for it.
-            if !self.send() || self.input.is_empty() || !self.conn.wants_input() {
+            let was_full = self.conn.output_full();
+            if !self.send() {
                 return;
             }
-            if self.input.len() < 4 || self.frame_is_incomplete() {
+            // Answers that are sent make room. Requests already parsed and messages of the core may have waited for it
+            // as well as what is in `input`, and nothing else would wake them: the socket may stay silent, and the core
+            // wakes a connection only if its inbox was empty.
+            if !was_full && !self.input_may_go_on() {
                 return;
             }
         }
+    }
+
+    /// True if another round would find a request in `input`.
+    fn input_may_go_on(&self) -> bool {
+        self.conn.wants_input() && !self.frame_is_incomplete()
     }
 
     /// True if the first frame is not all there, so that another round would find nothing to do.

@@ -225,7 +225,9 @@ impl ClientConn {
         (self.phase == Phase::Established).then_some(self.session)
     }
 
-    pub(super) fn output_full(&self) -> bool {
+    /// True while [`Self::output`] holds so much that [`Self::drive`] goes no further: it has to be called again once some
+    /// is sent.
+    pub fn output_full(&self) -> bool {
         self.output.len() - self.output_sent >= self.config.output_max
     }
 
