@@ -3,9 +3,11 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 
 use common::client::{admin, http_get, raw_exchange, word};
-use common::process::{Member, free_port};
+use common::process::{LIMIT, Member, eventually, free_port};
 use serde_json::Value;
 
 fn member(extra: &str) -> (tempfile::TempDir, Member) {
@@ -115,20 +117,28 @@ fn metrics_count_under_exact_names_on_the_admin_port_and_on_the_port_of_the_prov
         client.set("/a", b"y").expect("set");
         client.get("/a").expect("get");
     }
+    client.sync("/a").expect("sync");
+    member.client().close().expect("close");
+    drop(member.client());
+    // One that goes without a word is told apart from one that closes its session.
+    let counted = || samples(&http_get(port, "/metrics").expect("metrics"))["connection_drop_count"];
+    eventually("the connection is dropped", || counted() > 0.0);
     let found = samples(&http_get(port, "/metrics").expect("metrics"));
     let value = |name: &str| *found.get(name).unwrap_or_else(|| panic!("{name} is missing"));
-    // The session, the node and ten changes.
     assert_eq!(
         (value("commit_count"), value("proposal_count"), value("learner_commit_received_count")),
-        (12.0, 0.0, 0.0)
+        (0.0, 0.0, 0.0),
+        "nobody leads here"
     );
     assert_eq!(
         (value("znode_count"), value("num_alive_connections"), value("global_sessions")),
-        (6.0, 1.0, 1.0)
+        (6.0, 1.0, 2.0)
     );
     assert!(value("fsynctime_count") >= 1.0 && value("bytes_received_count") > 100.0);
-    assert_eq!(value("readlatency_count"), 10.0);
-    assert_eq!(value("updatelatency_count"), 11.0);
+    // Ten reads and the sync, which upstream counts there; ten changes, a node and the end of a session.
+    assert_eq!(value("readlatency_count"), 11.0);
+    assert_eq!(value("updatelatency_count"), 12.0);
+    assert_eq!((value("connection_request_count"), value("connection_drop_count")), (3.0, 1.0));
     assert!(
         found.contains_key("updatelatency{quantile=\"0.99\"}")
             && !found.contains_key("fsynctime{quantile=\"0.99\"}")
@@ -136,4 +146,25 @@ fn metrics_count_under_exact_names_on_the_admin_port_and_on_the_port_of_the_prov
     assert!(value("process_resident_memory_bytes") > 1e6);
     let on_admin_port = samples(&http_get(member.admin_port, "/metrics").expect("metrics"));
     assert!(on_admin_port.keys().eq(found.keys()));
+}
+
+/// Fault: connections that ask nothing, or half a question, were kept for ever and without number.
+#[test]
+fn idle_connections_and_half_requests_make_room_for_others() {
+    let (_dir, mut member) = member("admin.idleTimeout=200");
+    let _client = member.start();
+    let open = || TcpStream::connect(("127.0.0.1", member.admin_port)).expect("connect");
+    let mut held: Vec<TcpStream> = (0..200).map(|_| open()).collect();
+    for half in held.iter_mut().step_by(2) {
+        half.write_all(b"GET /commands/ruok HTTP/1.1\r\nHost").expect("write");
+    }
+    assert!(admin(member.admin_port, "/commands/ruok").is_ok(), "one more is answered");
+    for mut stream in held {
+        stream.set_read_timeout(Some(LIMIT)).expect("limit");
+        // An answer that says so, or nothing, and then the end.
+        match stream.read_to_end(&mut Vec::new()) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "it is closed"),
+        }
+    }
 }

@@ -40,6 +40,14 @@ const FACTS_LIMIT: Duration = Duration::from_secs(1);
 /// What upstream answers while there is no role to serve in.
 pub const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
 
+/// What is known of the peer.
+#[derive(Debug)]
+pub struct Picture {
+    pub facts: Facts,
+    /// The driver did not answer within a second: the facts may be of any age.
+    pub stale: bool,
+}
+
 /// Everything that reports need. One for the process.
 #[derive(Debug)]
 pub struct Admin {
@@ -58,10 +66,10 @@ pub struct Admin {
 
 impl Admin {
     /// A picture of the peer, fresh if the driver answers in time.
-    pub async fn facts(&self) -> Facts {
+    pub async fn picture(&self) -> Picture {
         match self.driver.facts(FACTS_LIMIT).await {
-            Some(facts) => facts,
-            None => self.published.lock().clone(),
+            Some(facts) => Picture { facts, stale: false },
+            None => Picture { facts: self.published.lock().clone(), stale: true },
         }
     }
 

@@ -45,7 +45,7 @@ pub async fn answer(admin: &Admin, word: &'static str, mask: i64) -> String {
         "envi" => return envi(),
         _ => {}
     }
-    let facts = admin.facts().await;
+    let facts = admin.picture().await.facts;
     if !facts.serving {
         return match word {
             "isro" => "null".to_owned(),

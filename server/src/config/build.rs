@@ -478,6 +478,9 @@ fn read_admin(settings: &mut Settings) -> AdminConfig {
             port: u16::try_from(port).unwrap_or(8080),
         },
         command_url: settings.text("admin.commandURL").unwrap_or_else(|| "/commands".to_owned()),
+        idle_timeout: Duration::from_millis(
+            settings.number("admin.idleTimeout", 30_000, 1..=3_600_000).unsigned_abs(),
+        ),
     }
 }
 

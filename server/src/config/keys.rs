@@ -21,6 +21,7 @@ const USED: &[&str] = &[
     "4lw.commands.whitelist",
     "admin.commandURL",
     "admin.enableServer",
+    "admin.idleTimeout",
     "admin.serverAddress",
     "admin.serverPort",
     "autopurge.purgeInterval",
@@ -81,7 +82,6 @@ const USED: &[&str] = &[
 
 const NOT_NEEDED: &[&str] = &[
     "admin.httpVersion",
-    "admin.idleTimeout",
     "admin.rateLimiterIntervalInMS",
     "allowSaslFailedClients",
     "bitHashCacheSize",

@@ -112,6 +112,8 @@ pub struct AdminConfig {
     pub address: HostPort,
     /// `admin.commandURL`, `/commands`.
     pub command_url: String,
+    /// `admin.idleTimeout`, 30 s: how long a connection may keep its request to itself.
+    pub idle_timeout: Duration,
 }
 
 /// `metricsProvider.*`, present when the class is the Prometheus one.

@@ -183,8 +183,10 @@ impl Metrics {
         } else {
             counter
         };
-        self.commit_count.add(count);
-        if self.learning.load(Ordering::Relaxed) {
+        // As upstream: a leader counts what it commits (`Leader.commit`), a learner what it is told of.
+        if self.leading.load(Ordering::Relaxed) {
+            self.commit_count.add(count);
+        } else if self.learning.load(Ordering::Relaxed) {
             self.learner_commits.add(count);
         }
     }
@@ -268,16 +270,21 @@ mod tests {
     fn commits_reported_by_batch_are_counted_one_by_one_also_across_epochs() {
         let metrics = Metrics::default();
         let commit = |raw| metrics.observe(&Observation::Committed { zxid: Zxid(raw) });
+        let role = |role| metrics.observe(&Observation::RoleChanged { role, epoch: zk_jute::Epoch(1) });
         let serving =
             |raw| metrics.observe(&Observation::Serving { epoch: zk_jute::Epoch(1), zxid: Zxid(raw) });
+        role("leading");
         serving(0x1_0000_0900);
         commit(0x1_0000_0903);
         commit(0x1_0000_0904);
         commit(0x2_0000_0005);
         assert_eq!((metrics.commit_count.get(), metrics.learner_commits.get()), (9, 0));
-        metrics.observe(&Observation::RoleChanged { role: "following", epoch: zk_jute::Epoch(2) });
+        role("following");
         commit(0x2_0000_0007);
-        assert_eq!((metrics.commit_count.get(), metrics.learner_commits.get()), (11, 2));
+        assert_eq!((metrics.commit_count.get(), metrics.learner_commits.get()), (9, 2));
+        role("standalone");
+        commit(0x2_0000_0009);
+        assert_eq!((metrics.commit_count.get(), metrics.learner_commits.get()), (9, 2));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tracing::{debug, info, warn};
-use zk_core::client::{ClientConfig, ClientConn, CloseReason, ConnInfo, Inbox};
+use zk_core::client::{ClientConfig, ClientConn, CloseReason, ConnInfo, Inbox, Latencies};
 use zk_core::effect::ClientMessage;
 use zk_core::{Input, Shared};
 
@@ -24,7 +24,7 @@ use crate::admin::Admin;
 use crate::admin::words::{self, First};
 use crate::clock::Clock;
 use crate::driver::{Handle, Message};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Summary};
 
 /// Bytes read at once.
 const READ_CHUNK: usize = 64 << 10;
@@ -32,6 +32,9 @@ const READ_CHUNK: usize = 64 << 10;
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// How long a fresh connection may take to send its first four bytes (upstream `nio.sessionlessCnxnTimeout`).
 const FIRST_BYTES_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a four-letter word may take, its last bytes to come and its answer to leave.
+const WORD_LIMIT: Duration = Duration::from_secs(30);
 
 /// Where the driver leaves messages for one connection.
 #[derive(Debug)]
@@ -74,7 +77,6 @@ impl ClientPort {
             match listener.accept().await {
                 Ok((stream, remote)) => match self.connections.admit(canonical(remote)) {
                     Ok(admission) => {
-                        self.metrics.connection_requests.add(1);
                         tokio::spawn(self.clone().connection(stream, admission));
                     }
                     Err(why) => {
@@ -104,8 +106,10 @@ impl ClientPort {
             First::Word(word) => {
                 self.metrics.packets_received.add(1);
                 debug!("client {remote}: {word}");
-                if let Err(error) = self.word(&mut stream, input, word).await {
-                    debug!("client {remote}: {word}: {error}");
+                match timeout(WORD_LIMIT, self.word(&mut stream, input, word)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => debug!("client {remote}: {word}: {error}"),
+                    Err(_) => debug!("client {remote}: {word}: not done within {WORD_LIMIT:?}"),
                 }
             }
             First::Frame => self.session(stream, admission, input).await,
@@ -137,8 +141,17 @@ impl ClientPort {
         let conn = ClientConn::new(admission.conn, ip, self.config.clone(), self.shared.clone(), now);
         let mailbox = Arc::new(Mailbox { inbox: conn.inbox(), notify: Notify::new() });
         let published = conn.info();
-        let mut session =
-            Session { port: self, stream, conn, mailbox, admission, input, registered: false, published };
+        let mut session = Session {
+            port: self,
+            stream,
+            conn,
+            mailbox,
+            admission,
+            input,
+            registered: false,
+            requested: false,
+            published,
+        };
         session.run().await;
         session.finish().await;
     }
@@ -172,6 +185,8 @@ struct Session<'a> {
     input: BytesMut,
     /// The driver knows the mailbox.
     registered: bool,
+    /// The request to connect is counted (upstream `ZooKeeperServer.processConnectRequest`).
+    requested: bool,
     published: ConnInfo,
 }
 
@@ -303,17 +318,16 @@ impl Session<'_> {
     fn publish(&mut self) {
         let info = self.conn.info();
         let (before, metrics) = (&self.published, &self.port.metrics);
+        if !self.requested && info.packets_received > 0 {
+            self.requested = true;
+            metrics.connection_requests.add(1);
+        }
         metrics.packets_received.add(info.packets_received.saturating_sub(before.packets_received));
         metrics.packets_sent.add(info.packets_sent.saturating_sub(before.packets_sent));
         let replies = info.replies.saturating_sub(before.replies);
         if replies > 0 {
-            let latency = if is_read(info.last_op) { &metrics.read_latency } else { &metrics.update_latency };
-            for summary in [&metrics.latency, latency] {
-                summary.record_many(info.last_latency_ms, replies);
-                if info.max_latency_ms > before.max_latency_ms {
-                    summary.raise_max(info.max_latency_ms);
-                }
-            }
+            record(&[&metrics.latency, &metrics.read_latency], before.reads, info.reads);
+            record(&[&metrics.latency, &metrics.update_latency], before.updates, info.updates);
             metrics.client_response.set(self.conn.output().len() / usize::try_from(replies).unwrap_or(1));
         }
         self.admission.set_outstanding(info.queued);
@@ -331,7 +345,10 @@ impl Session<'_> {
             drop(timeout(CLOSE_LIMIT, self.stream.write_all(&output)).await);
         }
         drop(timeout(CLOSE_LIMIT, self.stream.shutdown()).await);
-        self.port.metrics.connection_drops.add(1);
+        if matches!(self.conn.closing(), Some(CloseReason::PeerClosed(_))) {
+            // As upstream's `NIOServerCnxn` counts it: the client went without a word.
+            self.port.metrics.connection_drops.add(1);
+        }
         let remote = self.admission.view.remote;
         match self.conn.closing() {
             Some(
@@ -345,21 +362,15 @@ impl Session<'_> {
     }
 }
 
-/// Short names of operations that change nothing.
-fn is_read(op: &str) -> bool {
-    matches!(
-        op,
-        "PING"
-            | "EXIS"
-            | "GETD"
-            | "GETA"
-            | "GETC"
-            | "GETACN"
-            | "GETE"
-            | "MLTR"
-            | "SETW"
-            | "STW2"
-            | "HOMI"
-            | "NA"
-    )
+/// Counts what came since `before`. One round answers many requests, which are counted as so many of their mean: the sum
+/// and the extremes are right, and so is each value where a round has one answer.
+fn record(summaries: &[&Summary], before: Latencies, after: Latencies) {
+    let count = after.count.saturating_sub(before.count);
+    let Some(mean) = after.total.saturating_sub(before.total).checked_div(count) else { return };
+    for summary in summaries {
+        summary.record_many(mean, count);
+        if after.max > before.max {
+            summary.raise_max(after.max);
+        }
+    }
 }

@@ -25,7 +25,7 @@ pub use config::ClientConfig;
 pub use conn::ClientConn;
 pub use frame::{FOUR_LETTER_WORDS, is_four_letter_word};
 pub use inbox::Inbox;
-pub use stats::ConnInfo;
+pub use stats::{ConnInfo, Latencies};
 
 #[cfg(test)]
 mod tests;

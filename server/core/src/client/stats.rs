@@ -36,6 +36,27 @@ pub struct ConnInfo {
     pub max_latency_ms: u64,
     /// Replies that the latencies are about.
     pub replies: u64,
+    /// Of those, the answers to what has no transaction, and to what has.
+    pub reads: Latencies,
+    pub updates: Latencies,
+}
+
+/// How long answers took, milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Latencies {
+    pub count: u64,
+    pub total: u64,
+    pub max: u64,
+}
+
+impl Latencies {
+    const fn add(&mut self, latency: u64) {
+        self.count += 1;
+        self.total = self.total.saturating_add(latency);
+        if latency > self.max {
+            self.max = latency;
+        }
+    }
 }
 
 /// Counters of one connection.
@@ -53,6 +74,8 @@ pub(super) struct ConnStats {
     max_latency: u64,
     total_latency: u64,
     replies: u64,
+    reads: Latencies,
+    updates: Latencies,
 }
 
 impl ConnStats {
@@ -70,6 +93,8 @@ impl ConnStats {
             max_latency: 0,
             total_latency: 0,
             replies: 0,
+            reads: Latencies { count: 0, total: 0, max: 0 },
+            updates: Latencies { count: 0, total: 0, max: 0 },
         }
     }
 
@@ -101,6 +126,7 @@ impl ConnStats {
         self.max_latency = self.max_latency.max(latency);
         self.total_latency = self.total_latency.saturating_add(latency);
         self.replies += 1;
+        if has_transaction(op) { &mut self.updates } else { &mut self.reads }.add(latency);
     }
 
     pub(super) fn info(
@@ -129,8 +155,33 @@ impl ConnStats {
             avg_latency_ms: self.total_latency.checked_div(self.replies).unwrap_or(0),
             max_latency_ms: self.max_latency,
             replies: self.replies,
+            reads: self.reads,
+            updates: self.updates,
         }
     }
+}
+
+/// True for what becomes a transaction, even one that fails: upstream's `ServerStats.updateLatency` tells the two kinds
+/// apart by the header that only those have. `sync` and the watches of a client are not among them.
+const fn has_transaction(op: i32) -> bool {
+    matches!(
+        OpCode::from_i32(op),
+        Some(
+            OpCode::CreateSession
+                | OpCode::Multi
+                | OpCode::Create
+                | OpCode::Create2
+                | OpCode::CreateTtl
+                | OpCode::CreateContainer
+                | OpCode::Delete
+                | OpCode::DeleteContainer
+                | OpCode::SetData
+                | OpCode::Reconfig
+                | OpCode::SetAcl
+                | OpCode::CloseSession
+                | OpCode::Check
+        )
+    )
 }
 
 /// Names as upstream's `FinalRequestProcessor` has them.

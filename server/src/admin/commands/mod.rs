@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use zk_core::facts::Facts;
 
 use super::environment::environment;
-use super::{Admin, NOT_SERVING, member, monitor, trace_mask};
+use super::{Admin, NOT_SERVING, Picture, member, monitor, trace_mask};
 
 /// The arguments of the query, by name.
 pub(super) type Arguments = BTreeMap<String, String>;
@@ -36,6 +36,11 @@ const fn needs_server(names: &'static [&'static str], run: Run) -> Command {
 const fn always(names: &'static [&'static str], run: Run) -> Command {
     Command { names, needs_server: false, run }
 }
+
+/// The command of the operator.
+const MEMBER: &str = "member";
+/// Its error when the core does not answer.
+const STALE: &str = "the core did not answer in time: these facts are old";
 
 /// Those that stream a database in or out.
 const NOT_SUPPORTED: &[(&str, &str)] = &[("restore", "rest"), ("snapshot", "snap")];
@@ -65,7 +70,7 @@ const COMMANDS: &[Command] = &[
     needs_server(&["is_read_only", "isro"], |_, _, _| json!({ "read_only": false })),
     needs_server(&["last_snapshot", "lsnp"], |admin, _, _| stats::last_snapshot(admin)),
     needs_server(&["leader", "lead"], |admin, facts, _| quorum::leader(admin, facts)),
-    always(&["member"], |admin, facts, _| member::member(admin, facts)),
+    always(&[MEMBER], |admin, facts, _| member::member(admin, facts)),
     always(&["monitor", "mntr"], |admin, facts, _| monitor_values(admin, facts)),
     needs_server(&["observer_connection_stat_reset", "orst"], |_, _, _| json!({})),
     needs_server(&["observers", "obsr"], |admin, facts, _| quorum::observers(admin, facts)),
@@ -99,7 +104,13 @@ pub(super) fn names() -> Vec<&'static str> {
 }
 
 /// Runs one command. Blocks on files: the disk is looked at anew by some.
-pub(super) fn run(admin: &Admin, facts: &Facts, name: &str, arguments: &Arguments) -> (StatusCode, Value) {
+pub(super) fn run(
+    admin: &Admin,
+    picture: &Picture,
+    name: &str,
+    arguments: &Arguments,
+) -> (StatusCode, Value) {
+    let facts = &picture.facts;
     let failed = |name: &str, error: String| json!({ "command": name, "error": error });
     if let Some((primary, _)) =
         NOT_SUPPORTED.iter().find(|(primary, alias)| name == *primary || name == *alias)
@@ -115,7 +126,9 @@ pub(super) fn run(admin: &Admin, facts: &Facts, name: &str, arguments: &Argument
         return (StatusCode::OK, failed(name, NOT_SERVING.to_owned()));
     }
     let data = (command.run)(admin, facts, arguments);
-    (StatusCode::OK, merge(json!({ "command": command.names[0], "error": null }), data))
+    // An operator must not take what a member said long ago for what it is: a leader that hangs would be one for ever.
+    let error = (command.names[0] == MEMBER && picture.stale).then_some(STALE);
+    (StatusCode::OK, merge(json!({ "command": command.names[0], "error": error }), data))
 }
 
 /// The fields of both; those of `from` win.
