@@ -119,8 +119,9 @@ pub enum ClientCommand {
     Reattach { session: SessionId, timeout_ms: i32 },
     /// A write, `sync` or `closeSession` of an established session.
     Request(ClientRequest),
-    /// The session was heard from. Sent at most every few hundred milliseconds a connection.
-    Touch { session: SessionId },
+    /// The session was heard from. `timeout_ms` is what this connection negotiated, which need not be what the session was
+    /// created with. Sent a few times a timeout.
+    Touch { session: SessionId, timeout_ms: i32 },
     /// The connection is gone; the session lives on until it expires.
     Disconnected,
 }

@@ -130,3 +130,35 @@ fn a_session_that_is_not_heard_from_expires_everywhere() {
         assert!(!world.has_session(id, session), "member {id}");
     }
 }
+
+/// Fault: touches counted with the timeout that the session was created with, not with the one its client had negotiated
+/// since, so that the session of a client that was told 40 s, and pinged every 13, was closed after 10.
+#[test]
+fn a_session_lives_by_the_timeout_it_negotiated_last() {
+    for member in [1, 3] {
+        let mut world = World::new(3, 0);
+        world.run_ms(2_000);
+        assert_eq!(world.facts(3).role, Role::Leading);
+        let session = world.create_session(member);
+        world.reattach_for(member, session, 40_000);
+        for _ in 0..3 {
+            world.run_ms(13_000);
+            world.touch(member, session, 40_000);
+        }
+        world.run_ms(30_000);
+        assert!(world.has_session(3, session), "through member {member}");
+        world.run_ms(20_000);
+        assert!(!world.has_session(3, session), "through member {member}: it is not heard from any more");
+    }
+}
+
+/// Fault: the connection that a session had left went on reading and watching in its name at the leader.
+#[test]
+fn a_session_that_moves_away_from_the_leader_leaves_no_connection_behind() {
+    let mut world = World::new(3, 0);
+    world.run_ms(2_000);
+    let session = world.create_session(3);
+    world.reattach(2, session);
+    assert!(world.messages(3).iter().any(|message| matches!(message, ClientMessage::Close)));
+    assert_eq!(world.create(2, session, 1, "/b"), 0);
+}

@@ -82,7 +82,9 @@ impl Link {
 
     /// Queues a packet. True if [`Self::flush`] must be called to wake the writer.
     pub fn push(&self, packet: QuorumPacket) -> Result<bool, Overflow> {
-        let cost = packet.data.as_ref().map_or(0, bytes::Bytes::len) + PACKET_OVERHEAD;
+        let identities = packet.auth_info.iter().flatten().map(|id| id.scheme.len() + id.id.len());
+        let cost =
+            packet.data.as_ref().map_or(0, bytes::Bytes::len) + identities.sum::<usize>() + PACKET_OVERHEAD;
         let mut queue = self.queue.lock();
         match packet.kind {
             PacketType::Diff | PacketType::Trunc | PacketType::Snap => queue.synchronizing = true,

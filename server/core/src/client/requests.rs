@@ -18,8 +18,11 @@ const HEADER: usize = 8;
 /// older than it is by an eighth at most. A fixed least interval would be too much of a short timeout (seed 38275: 100 ms
 /// of 300 ms, and two hops of PINGs behind an observer master used up the rest).
 const TOUCHES_PER_TIMEOUT: u64 = 8;
-/// Identities of one connection. They travel with every write, about 60 bytes each.
+/// Identities of one connection. They travel with every write, so they are counted in bytes too: a hundred of a megabyte
+/// each would make a packet that no leader reads, and every follower that forwards it would lose its link.
 const MAX_IDS: usize = 256;
+/// Bytes of all identities of one connection, 256 of them at most.
+const MAX_ID_BYTES: usize = 64 << 10;
 /// zxid of what belongs to no transaction.
 pub(super) const NO_ZXID: i64 = -1;
 /// Jute's null buffer: the token in the answer to `sasl` when SASL is not configured.
@@ -161,7 +164,8 @@ impl ClientConn {
                 ids.push(id);
             }
         }
-        if ids.len() > MAX_IDS {
+        let bytes: usize = ids.iter().map(|id| id.scheme.len() + id.id.len()).sum();
+        if ids.len() > MAX_IDS || bytes > MAX_ID_BYTES {
             return Err(ErrorCode::AuthFailed);
         }
         self.ids = ids.into();
@@ -177,7 +181,7 @@ impl ClientConn {
         let every = u64::from(self.timeout_ms.max(0).unsigned_abs()) / TOUCHES_PER_TIMEOUT;
         if now.mono.ms_since(self.last_touch) >= every {
             self.last_touch = now.mono;
-            self.commands.push(ClientCommand::Touch { session: self.session });
+            self.commands.push(ClientCommand::Touch { session: self.session, timeout_ms: self.timeout_ms });
         }
     }
 }

@@ -215,6 +215,14 @@ impl Clients {
         }
     }
 
+    /// The session goes on at another member.
+    pub(crate) fn moved_away(&mut self, session: SessionId, out: &mut dyn Sink) {
+        if let Some(conn) = self.attached.remove(&session) {
+            self.sessions.remove(&conn);
+            Self::tell(conn, ClientMessage::Close, out);
+        }
+    }
+
     /// The connection is gone. What it waited for stays queued, so that the order of its session's queue holds, but
     /// is answered to nobody (the adapter drops messages for unknown connections).
     pub(crate) fn disconnected(&mut self, conn: ConnId) {

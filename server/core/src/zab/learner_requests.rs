@@ -10,7 +10,7 @@ use super::clients::{Clients, Opening};
 use super::leader_requests::ForwardedRequest;
 use super::learner::{Learner, Stage, SyncOrigin, answer_observers};
 use super::learner_handler::with_data;
-use super::observer_master::Forward;
+use super::observer_master::{Forward, RevalidatedFor};
 use super::primary::sync_path;
 use crate::effect::{ClientMessage, Effect};
 use crate::input::{ClientCommand, ClientRequest, ConnId, LinkEvent, LinkId};
@@ -28,16 +28,14 @@ impl Learner {
             ClientCommand::CreateSession { timeout_ms } => self.create_session(ctx, conn, timeout_ms),
             ClientCommand::Reattach { session, timeout_ms } => {
                 ctx.base.clients.reattaching(session, Opening { conn, timeout_ms }, ctx.out);
+                if let Some(master) = &mut self.master {
+                    master.revalidating_here(session);
+                }
                 let data = encode_revalidate(session, timeout_ms);
                 self.send(ctx, with_data(PacketType::Revalidate, Zxid(-1), data));
             }
             ClientCommand::Request(request) => self.client_request(ctx, conn, request),
-            ClientCommand::Touch { session } => {
-                let timeout_ms = ctx.base.shared.tree.read().session_timeout(session);
-                if let Some(timeout_ms) = timeout_ms {
-                    self.sessions.touch(session, timeout_ms);
-                }
-            }
+            ClientCommand::Touch { session, timeout_ms } => self.sessions.touch(session, timeout_ms),
             ClientCommand::Disconnected => ctx.base.clients.disconnected(conn),
         }
     }
@@ -84,7 +82,7 @@ impl Learner {
         packet: &QuorumPacket,
     ) {
         if let Some(master) = &mut self.master
-            && master.revalidated(session, packet, ctx.out)
+            && master.revalidated(session, packet, ctx.out) == RevalidatedFor::Observer
         {
             return;
         }

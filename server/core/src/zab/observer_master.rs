@@ -3,7 +3,7 @@
 //! It is fed from one place, the transactions this follower applies, whether they came during its own synchronization or
 //! after it: there is no second queue of proposals that could miss one (ZOOKEEPER-5088).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use zk_jute::quorum::{LEARNER_PROTOCOL_VERSION, PacketType, QuorumPacket};
 use zk_jute::txn::LoggedTxn;
@@ -31,18 +31,36 @@ pub(crate) enum Forward {
     Touches(Vec<(SessionId, i32)>),
 }
 
+/// Whose answer it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RevalidatedFor {
+    /// A client of this member.
+    Here,
+    /// An observer's client: it is on its way.
+    Observer,
+}
+
 /// The observers of one follower.
 #[derive(Debug)]
 pub(crate) struct ObserverMaster {
     epoch: Epoch,
     handlers: BTreeMap<LinkId, LearnerHandler>,
-    revalidations: BTreeMap<SessionId, LinkId>,
+    /// Who asked for a session, oldest first: the leader answers in order. `None` is a client of this member.
+    revalidations: BTreeMap<SessionId, VecDeque<Option<LinkId>>>,
+    /// Of observers, in all.
+    revalidating: usize,
     next_ping: Instant,
 }
 
 impl ObserverMaster {
     pub(crate) const fn new(epoch: Epoch, now: Instant) -> Self {
-        Self { epoch, handlers: BTreeMap::new(), revalidations: BTreeMap::new(), next_ping: now }
+        Self {
+            epoch,
+            handlers: BTreeMap::new(),
+            revalidations: BTreeMap::new(),
+            revalidating: 0,
+            next_ping: now,
+        }
     }
 
     /// Its learners, for the facts.
@@ -145,10 +163,11 @@ impl ObserverMaster {
             PacketType::Revalidate => {
                 let data = packet.data.as_ref().ok_or("REVALIDATE without data")?;
                 let (session, _) = decode_revalidate(data).map_err(|error| format!("REVALIDATE: {error}"))?;
-                if self.revalidations.len() >= REVALIDATIONS_MAX {
+                if self.revalidating >= REVALIDATIONS_MAX {
                     return Err("too many sessions re-attach at once".into());
                 }
-                self.revalidations.insert(session, link);
+                self.revalidating += 1;
+                self.revalidations.entry(session).or_default().push_back(Some(link));
                 Ok(Some(Forward::Packet(packet.clone())))
             }
             PacketType::Request => {
@@ -161,18 +180,29 @@ impl ObserverMaster {
         }
     }
 
-    /// Passes the leader's answer to a re-attachment on; false if no observer asked for it.
+    /// A client of this member asks for a session. Bound: as that of the clients that re-attach.
+    pub(crate) fn revalidating_here(&mut self, session: SessionId) {
+        self.revalidations.entry(session).or_default().push_back(None);
+    }
+
+    /// The leader has answered the oldest request for this session: an observer's answer is passed on.
     pub(crate) fn revalidated(
         &mut self,
         session: SessionId,
         packet: &QuorumPacket,
         out: &mut dyn Sink,
-    ) -> bool {
-        let Some(link) = self.revalidations.remove(&session) else { return false };
+    ) -> RevalidatedFor {
+        let Some(asked) = self.revalidations.get_mut(&session) else { return RevalidatedFor::Here };
+        let oldest = asked.pop_front().flatten();
+        if asked.is_empty() {
+            self.revalidations.remove(&session);
+        }
+        let Some(link) = oldest else { return RevalidatedFor::Here };
+        self.revalidating -= 1;
         if self.handlers.contains_key(&link) {
             out.emit(Effect::Send { link, packet: packet.clone() });
         }
-        true
+        RevalidatedFor::Observer
     }
 
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) {
@@ -212,5 +242,44 @@ impl ObserverMaster {
         for link in std::mem::take(&mut self.handlers).into_keys() {
             ctx.out.emit(Effect::Close { link, reason: why.to_owned() });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revalidate(session: SessionId) -> QuorumPacket {
+        with_data(PacketType::Revalidate, Zxid(-1), crate::session::encode_revalidate(session, 1000))
+    }
+
+    /// Fault: of two that asked for one session before the first answer, the later one got both, and the other waited
+    /// until its client gave up.
+    #[test]
+    fn each_answer_to_a_re_attachment_goes_to_whoever_asked_first() {
+        let (first, second, session) = (LinkId(1), LinkId(2), SessionId(9));
+        let mut master = ObserverMaster::new(Epoch(1), Instant(0));
+        for link in [first, second] {
+            master.handlers.insert(link, LearnerHandler::new(link, Instant(0)));
+        }
+        let ask = |master: &mut ObserverMaster, link| {
+            let forward = master.conversation(link, PacketType::Revalidate, &revalidate(session));
+            assert!(matches!(forward, Ok(Some(Forward::Packet(_)))));
+        };
+        ask(&mut master, first);
+        master.revalidating_here(session);
+        ask(&mut master, second);
+        let mut answered = |wanted: RevalidatedFor| {
+            let mut out: Vec<Effect> = Vec::new();
+            assert_eq!(master.revalidated(session, &revalidate(session), &mut out), wanted);
+            out.iter().find_map(|effect| match effect {
+                Effect::Send { link, .. } => Some(*link),
+                _ => None,
+            })
+        };
+        assert_eq!(answered(RevalidatedFor::Observer), Some(first));
+        assert_eq!(answered(RevalidatedFor::Here), None);
+        assert_eq!(answered(RevalidatedFor::Observer), Some(second));
+        assert!(master.revalidations.is_empty() && master.revalidating == 0, "nothing is kept");
     }
 }

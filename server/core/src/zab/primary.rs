@@ -116,15 +116,21 @@ impl Primary {
         self.sessions.touch(session, timeout_ms, ctx.now)
     }
 
-    /// A session wants to go on at `owner`. False if it is not known any more.
+    /// A session wants to go on at `owner`. False if it is not known any more. A connection that it leaves behind here is
+    /// closed, so that it reads and watches nothing more in the session's name; upstream does so at its next request.
     pub(crate) fn revalidate(
         &mut self,
         session: SessionId,
         timeout_ms: i32,
         owner: ServerId,
-        ctx: &Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> bool {
-        self.sessions.touch(session, timeout_ms, ctx.now) && self.sessions.set_owner(session, owner).is_ok()
+        let valid = self.sessions.touch(session, timeout_ms, ctx.now)
+            && self.sessions.set_owner(session, owner).is_ok();
+        if valid && owner != ctx.base.my_id() {
+            ctx.base.clients.moved_away(session, ctx.out);
+        }
+        valid
     }
 
     /// Number of sessions.
@@ -146,11 +152,8 @@ impl Primary {
                 Ok(Vec::new())
             }
             ClientCommand::Request(request) => self.client_request(ctx, conn, request),
-            ClientCommand::Touch { session } => {
-                let timeout_ms = ctx.base.shared.tree.read().session_timeout(session);
-                if let Some(timeout_ms) = timeout_ms {
-                    self.sessions.touch(session, timeout_ms, ctx.now);
-                }
+            ClientCommand::Touch { session, timeout_ms } => {
+                self.sessions.touch(session, timeout_ms, ctx.now);
                 Ok(Vec::new())
             }
             ClientCommand::Disconnected => {

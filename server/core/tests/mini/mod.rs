@@ -245,10 +245,19 @@ impl World {
     }
 
     pub(crate) fn reattach(&mut self, id: i64, session: SessionId) {
+        self.reattach_for(id, session, 10_000);
+    }
+
+    pub(crate) fn reattach_for(&mut self, id: i64, session: SessionId, timeout_ms: i32) {
         self.next_conn += 1;
         let conn = ConnId(self.next_conn);
-        self.command(id, conn, ClientCommand::Reattach { session, timeout_ms: 10_000 });
+        self.command(id, conn, ClientCommand::Reattach { session, timeout_ms });
         assert_eq!(self.attached(id, conn), session);
+    }
+
+    pub(crate) fn touch(&mut self, id: i64, session: SessionId, timeout_ms: i32) {
+        let conn = self.conn(id, session);
+        self.command(id, conn, ClientCommand::Touch { session, timeout_ms });
     }
 
     pub(crate) fn try_create(&mut self, id: i64, session: SessionId, xid: i32, path: &str) -> Option<i32> {

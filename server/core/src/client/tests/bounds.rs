@@ -94,7 +94,7 @@ fn touches_in_one_timeout(timeout_ms: i32, every_ms: u64) -> usize {
         rig.now.mono = rig.now.mono.plus_ms(every_ms);
         rig.send(-2, &Request::Ping);
         rig.output();
-        let is_touch = |command: &ClientCommand| matches!(command, ClientCommand::Touch { session: SESSION });
+        let is_touch = |command: &ClientCommand| matches!(command, ClientCommand::Touch { session: SESSION, timeout_ms: told } if *told == timeout_ms);
         touches += rig.commands().iter().filter(|command| is_touch(command)).count();
     }
     touches

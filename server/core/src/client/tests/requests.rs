@@ -47,6 +47,20 @@ fn failed_authentication_is_answered_and_ends_the_connection() {
     assert_eq!(rig.conn.closing(), Some(&CloseReason::AuthFailed("kerberos".into())));
 }
 
+/// Fault: identities were counted, not weighed. They travel with every write, and 65 of a megabyte made a packet that no
+/// leader reads: the follower that forwarded it lost its link, and all its clients.
+#[test]
+fn the_bytes_of_identities_are_bounded() {
+    let mut rig = Rig::connected();
+    for n in 0..70 {
+        let auth = Bytes::from(format!("{n:0>1000}:x"));
+        rig.send(-4, &Request::Auth { kind: 0, scheme: "digest".into(), auth });
+    }
+    assert!(matches!(rig.conn.closing(), Some(CloseReason::AuthFailed(_))));
+    let answers = rig.packets().len();
+    assert!((60..=64).contains(&answers), "{answers} of a kilobyte, the refused one among them");
+}
+
 #[test]
 fn the_number_of_identities_is_bounded() {
     let mut rig = Rig::connected();
