@@ -18,6 +18,7 @@ use zk_core::effect::{IoId, PersistOp};
 use zk_core::input::{DiskError, Persisted, Recovery};
 use zk_core::tree::{DataTree, TreeBuilder};
 use zk_jute::Zxid;
+use zk_jute::snapshot::SnapshotTail;
 use zk_store::{FileDisk, PendingSnapshot, Store, StoreConfig, StoreError};
 
 use crate::clock::wall_ms;
@@ -306,21 +307,19 @@ impl Storage {
 
     fn load(&mut self) -> Result<Recovery, StoreError> {
         let began = Instant::now();
-        let recovered = self.store.recover(TreeBuilder::new)?;
+        let compare = self.config.digest_enabled;
+        let recovered = self.store.recover_as(TreeBuilder::new, |builder, at, log| {
+            let at = at.map(|(zxid, tail)| (zxid, if compare { tail } else { undigested(tail) }));
+            let hint = "digest.enabled=false loads it without comparing";
+            builder.restore(at, log).map_err(|what| format!("{what} ({hint})"))
+        })?;
         for repair in &recovered.repairs {
             warn!("recovery: {repair}");
         }
-        let tree = match recovered.snapshot_zxid {
-            Some(zxid) => {
-                *self.status.last_snapshot.lock() = Some((zxid, wall_ms()));
-                recovered.image.finish(recovered.snapshot_tail, zxid).map_err(|what| StoreError::Corrupt {
-                    file: self.config.data_dir.join(format!("version-2/snapshot.{:x}", zxid.0)),
-                    offset: 0,
-                    what,
-                })?
-            }
-            None => DataTree::new(),
-        };
+        if let Some(zxid) = recovered.snapshot_zxid {
+            *self.status.last_snapshot.lock() = Some((zxid, wall_ms()));
+        }
+        let tree = recovered.image;
         if recovered.snapshot_zxid.is_none() && recovered.tail.is_empty() && !recovered.no_history {
             // As upstream does for a new database, which otherwise could not take this directory over.
             self.store.write_snapshot(&tree, Zxid::ZERO)?;
@@ -409,6 +408,11 @@ impl Storage {
         }
         self.store.ensure_reserve();
     }
+}
+
+/// A snapshot's footer without its digest, so that the nodes are taken as they are.
+fn undigested(tail: SnapshotTail) -> SnapshotTail {
+    SnapshotTail { digest: None, ..tail }
 }
 
 /// The store's settings.

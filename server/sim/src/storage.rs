@@ -181,16 +181,12 @@ impl Storage {
     }
 
     fn load(&mut self) -> Result<Persisted, DiskError> {
-        let found = self.store.recover(TreeBuilder::new).map_err(|error| {
+        let found = self.store.recover_as(TreeBuilder::new, TreeBuilder::restore).map_err(|error| {
             self.fail();
             disk_error(&error)
         })?;
-        let tree = match found.snapshot_zxid {
-            Some(zxid) => found.image.finish(found.snapshot_tail, zxid).map_err(DiskError::Corrupt)?,
-            None => DataTree::new(),
-        };
         Ok(Persisted::Loaded(Box::new(Recovery {
-            tree,
+            tree: found.image,
             tail: found.tail,
             last_logged: found.last_logged,
             accepted: found.accepted,

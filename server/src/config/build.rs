@@ -186,6 +186,7 @@ fn read_storage(settings: &mut Settings) -> Option<StorageConfig> {
         snap_retain_count: size_of(snap_retain_count.max(3)),
         purge_interval: (purge_hours > 0).then(|| Duration::from_secs(purge_hours * 3600)),
         max_record: max_buffer.saturating_add(size_of(extra)),
+        digest_enabled: settings.flag("digest.enabled", true),
     })
 }
 

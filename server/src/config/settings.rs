@@ -62,6 +62,8 @@ pub struct StorageConfig {
     /// Limit for one transaction or snapshot record read from disk or from another member, in bytes:
     /// `jute.maxbuffer` + `jute.maxbuffer.extrasize`.
     pub max_record: usize,
+    /// `digest.enabled`: a snapshot that is not what its digest says is not loaded.
+    pub digest_enabled: bool,
 }
 
 /// The port for clients.

@@ -81,15 +81,38 @@ impl Replay {
         Self::new(DataTree::new(), None, Vec::new())
     }
 
-    /// Starts from a snapshot file, named after `zxid`. The inner error says why its tree is not what the footer says.
+    /// Starts from a snapshot file, named after `zxid`. The inner error says why its tree is not what the footer says,
+    /// judged with the log as a start does: a snapshot that a Java server wrote under writes is no error if the log goes on.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] for bytes that are no tree; a file that cannot be read.
-    pub(super) fn from_snapshot(file: &Path, zxid: Zxid) -> Result<Result<Self, String>, StoreError> {
+    pub(super) fn from_snapshot(
+        config: &StoreConfig,
+        file: &Path,
+        zxid: Zxid,
+    ) -> Result<Result<Self, String>, StoreError> {
         let mut loader = Loader::default();
         let tail = load_snapshot(&FileDisk, file, &mut loader)?;
-        let tree = loader.builder.finish(tail, zxid);
-        Ok(tree.map(|tree| Self::new(tree, Some(file.to_owned()), loader.unknown_acls)))
+        let tree = match loader.builder.finish(tail, zxid) {
+            Ok(tree) => tree,
+            Err(what) => return Ok(Err(what)),
+        };
+        if tree.fuzzy_until().is_some() {
+            let mut log = Vec::new();
+            let read = for_each_txn(&FileDisk, config, zxid, &mut |txn| {
+                log.push(txn);
+                Ok(())
+            });
+            match read {
+                // What ends the log early is reported when it is replayed.
+                Ok(_) | Err(StoreError::Corrupt { .. } | StoreError::Gap { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            if let Err(what) = tree.confirm(&log) {
+                return Ok(Err(what));
+            }
+        }
+        Ok(Ok(Self::new(tree, Some(file.to_owned()), loader.unknown_acls)))
     }
 
     fn new(tree: DataTree, snapshot: Option<PathBuf>, unknown_acls: Vec<Arc<str>>) -> Self {

@@ -122,7 +122,7 @@ fn load(config: &StoreConfig, report: &mut CheckReport) -> Result<Option<Replay>
     let snapshots: Vec<_> = report.snapshots.iter().filter(|snapshot| snapshot.valid).cloned().collect();
     for snapshot in snapshots {
         let Some(zxid) = zxid_in_report(&snapshot.zxid) else { continue };
-        match Replay::from_snapshot(&snapshot.file, zxid) {
+        match Replay::from_snapshot(config, &snapshot.file, zxid) {
             Ok(Ok(replay)) => return Ok(Some(replay)),
             Ok(Err(what)) => add(report, Severity::Error, &snapshot.file, None, what),
             Err(StoreError::Corrupt { file, offset, what }) => {
@@ -201,13 +201,6 @@ fn verify_tree(replay: &Replay, report: &mut CheckReport) {
     let tree = &replay.tree;
     let file = replay.snapshot.clone().or_else(|| report.logs.first().map(|log| log.file.clone()));
     let file = file.unwrap_or_default();
-    if let Some(until) = tree.fuzzy_until() {
-        let what = format!(
-            "the snapshot was written under writes up to {until}, but the log ends at {}: what is in the tree cannot be known",
-            tree.last_processed()
-        );
-        add(report, Severity::Error, &file, None, what);
-    }
     for (session, path) in tree.orphan_ephemerals().take(LISTED_MAX) {
         let what =
             format!("ephemeral node {} belongs to session {session}, which is not open", printable(path));

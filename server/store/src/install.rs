@@ -8,8 +8,9 @@
 //! 1. The snapshot, and the transactions after it as a log, are written and fsynced under temporary names. A crash up to
 //!    here leaves the old history.
 //! 2. The marker `installing` is written durably. This is the commit point.
-//! 3. The snapshot gets its name; all old logs go, then the new log gets its name; then all snapshots at or after the
-//!    zxid go, because they belong to a history that may not be the leader's (invariant 10).
+//! 3. The snapshot gets its name; all old logs go, then the new log gets its name; then all other snapshots go. Later
+//!    ones belong to a history that may not be the leader's (invariant 10), and from earlier ones no log leads here any
+//!    more: should the new one ever be unreadable, a start would take them and the new log for a whole history.
 //! 4. The marker goes. A crash between 2 and 4 is finished by the next recovery.
 
 use std::fmt;
@@ -110,13 +111,14 @@ impl<D: Disk> Store<D> {
         }
         self.replace_logs(log)?;
         for snapshot in files::list_snapshots(&self.disk, &self.layout)? {
-            if snapshot.zxid >= zxid && snapshot.path != path {
+            if snapshot.path != path {
                 self.verified.remove(&snapshot.path);
                 files::remove(&self.disk, &snapshot.path)?;
             }
         }
         files::sync_dir(&self.disk, &self.layout.snap_dir)?;
         files::remove_durably(&self.disk, &self.layout.in_snap_dir(INSTALLING))?;
+        self.rejected.clear();
         self.verified.insert(path);
         self.has_history = true;
         self.drop_initialize()

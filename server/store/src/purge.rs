@@ -66,6 +66,9 @@ impl<D: Disk> Store<D> {
         if self.verified.contains(&snapshot.path) {
             return Ok(true);
         }
+        if self.rejected.contains(&snapshot.path) {
+            return Ok(false);
+        }
         match load_snapshot(&self.disk, &snapshot.path, &mut NullSink) {
             Ok(_) => {
                 self.verified.insert(snapshot.path.clone());

@@ -24,9 +24,9 @@ const MAX_SNAPSHOTS_TRIED: usize = 100;
 
 /// What a recovery found.
 #[derive(Debug)]
-pub struct Recovered<S> {
-    /// The newest usable snapshot; a fresh sink if there is none.
-    pub image: S,
+pub struct Recovered<T> {
+    /// The newest usable snapshot; a fresh sink if there is none. (Or what [`Store::recover_as`] was told to make of it.)
+    pub image: T,
     /// The snapshot's zxid; `None` if there is none.
     pub snapshot_zxid: Option<Zxid>,
     /// Digest and last processed zxid of the snapshot.
@@ -47,8 +47,8 @@ pub struct Recovered<S> {
 }
 
 /// History as the first phase found it.
-struct History<S> {
-    image: S,
+struct History<T> {
+    image: T,
     snapshot: Option<(Zxid, SnapshotTail)>,
     tail: Vec<LoggedTxn>,
     walked: Walked,
@@ -57,18 +57,32 @@ struct History<S> {
 }
 
 impl<D: Disk> Store<D> {
-    /// Reads everything anew, repairs what is provably safe to repair, and makes the store usable. May be called at
-    /// any time; whatever was appended and not synced is either durable afterwards or gone.
-    ///
-    /// `new_sink` makes an empty database; it is called again when a snapshot turns out to be unusable.
+    /// [`Store::recover_as`], with images taken for what they are if their checksums fit.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] and [`StoreError::Gap`]: history is incomplete, nothing was changed.
-    /// [`StoreError::Config`]: directories are mixed up. [`StoreError::Dead`]: an fsync failed before.
+    /// As [`Store::recover_as`].
     pub fn recover<S: SnapshotSink>(
         &mut self,
         new_sink: impl FnMut() -> S,
     ) -> Result<Recovered<S>, StoreError> {
+        self.recover_as(new_sink, |image, _, _| Ok(image))
+    }
+
+    /// Reads everything anew, repairs what is provably safe to repair, and makes the store usable. May be called at
+    /// any time; whatever was appended and not synced is either durable afterwards or gone.
+    ///
+    /// `new_sink` makes an empty database; it is called again when a snapshot turns out to be unusable. `finish` gets the
+    /// database that was read, zxid and footer of its snapshot (`None`: there is none) and what was logged after it. It
+    /// says with an error, which tells why, that the snapshot is not what it claims: an older one is tried then.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] and [`StoreError::Gap`]: history is incomplete, nothing was changed.
+    /// [`StoreError::Config`]: directories are mixed up. [`StoreError::Dead`]: an fsync failed before.
+    pub fn recover_as<S: SnapshotSink, T>(
+        &mut self,
+        new_sink: impl FnMut() -> S,
+        finish: impl FnMut(S, Option<(Zxid, SnapshotTail)>, &[LoggedTxn]) -> Result<T, String>,
+    ) -> Result<Recovered<T>, StoreError> {
         if let State::Dead { why } = &self.state {
             return Err(StoreError::Dead { why: why.clone() });
         }
@@ -76,19 +90,21 @@ impl<D: Disk> Store<D> {
         self.generation += 1;
         self.log.reset();
         self.verified.clear();
-        let recovered = self.recover_closed(new_sink);
+        self.rejected.clear();
+        let recovered = self.recover_closed(new_sink, finish);
         let recovered = self.settle(recovered)?;
         self.state = State::Ready;
         Ok(recovered)
     }
 
-    fn recover_closed<S: SnapshotSink>(
+    fn recover_closed<S: SnapshotSink, T>(
         &mut self,
         new_sink: impl FnMut() -> S,
-    ) -> Result<Recovered<S>, StoreError> {
+        finish: impl FnMut(S, Option<(Zxid, SnapshotTail)>, &[LoggedTxn]) -> Result<T, String>,
+    ) -> Result<Recovered<T>, StoreError> {
         self.check_directories()?;
         let mut repairs = self.finish_install()?;
-        let history = self.read_history(new_sink)?;
+        let history = self.read_history(new_sink, finish)?;
         let last_logged = history.walked.last;
         self.has_history = history.snapshot.is_some() || history.walked.first.is_some();
         let epochs = self.judge_epochs(last_logged)?;
@@ -131,36 +147,71 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    fn read_history<S: SnapshotSink>(
+    fn read_history<S: SnapshotSink, T>(
         &mut self,
         mut new_sink: impl FnMut() -> S,
-    ) -> Result<History<S>, StoreError> {
+        mut finish: impl FnMut(S, Option<(Zxid, SnapshotTail)>, &[LoggedTxn]) -> Result<T, String>,
+    ) -> Result<History<T>, StoreError> {
         let logs = files::list_logs(&self.disk, &self.layout)?;
         let snapshots = files::list_snapshots(&self.disk, &self.layout)?;
         let mut skipped: Vec<(Named, String)> = Vec::new();
-        for snapshot in snapshots.into_iter().take(MAX_SNAPSHOTS_TRIED) {
-            let mut image = new_sink();
-            match load_snapshot(&self.disk, &snapshot.path, &mut image) {
-                Ok(tail) => {
-                    self.verified.insert(snapshot.path);
-                    let found = Some((snapshot.zxid, tail));
-                    return self.read_tail(image, found, &logs, skipped);
+        for named in snapshots.into_iter().take(MAX_SNAPSHOTS_TRIED) {
+            let mut sink = new_sink();
+            let footer = match load_snapshot(&self.disk, &named.path, &mut sink) {
+                Ok(footer) => footer,
+                Err(error) if error.is_corrupt() => {
+                    skipped.push((named, error.to_string()));
+                    continue;
                 }
-                Err(error) if error.is_corrupt() => skipped.push((snapshot, error.to_string())),
                 Err(error) => return Err(error),
+            };
+            let snapshot = Some((named.zxid, footer));
+            let (tail, walked) = self.read_tail(snapshot, &logs, &skipped)?;
+            match finish(sink, snapshot, &tail) {
+                Ok(image) => {
+                    self.verified.insert(named.path);
+                    return Ok(History { image, snapshot, tail, walked, skipped });
+                }
+                Err(why) => {
+                    self.rejected.insert(named.path.clone());
+                    skipped.push((named, why));
+                }
             }
         }
-        self.read_tail(new_sink(), None, &logs, skipped)
+        let (tail, walked) = self.read_tail(None, &logs, &skipped)?;
+        let image = finish(new_sink(), None, &tail)
+            .map_err(|why| StoreError::corrupt(&self.layout.snap_dir, 0, why))?;
+        Ok(History { image, snapshot: None, tail, walked, skipped })
     }
 
-    fn read_tail<S>(
+    /// What was logged after `snapshot`. Of `skipped` nothing may be missing in it.
+    fn read_tail(
         &self,
-        image: S,
         snapshot: Option<(Zxid, SnapshotTail)>,
         logs: &[Named],
-        skipped: Vec<(Named, String)>,
-    ) -> Result<History<S>, StoreError> {
+        skipped: &[(Named, String)],
+    ) -> Result<(Vec<LoggedTxn>, Walked), StoreError> {
         let after = snapshot.map(|(zxid, _)| zxid);
+        let read = self.read_logged(after, logs);
+        let Some((newest, why)) = skipped.first() else { return read };
+        match read {
+            Ok((tail, walked)) => {
+                check_skipped(after, &tail, &walked, skipped)?;
+                Ok((tail, walked))
+            }
+            Err(error @ (StoreError::Gap { .. } | StoreError::Corrupt { .. })) => {
+                let what = format!("{why}; without it history is incomplete: {error}");
+                Err(StoreError::corrupt(&newest.path, 0, what))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_logged(
+        &self,
+        after: Option<Zxid>,
+        logs: &[Named],
+    ) -> Result<(Vec<LoggedTxn>, Walked), StoreError> {
         let logs = after.map_or(logs, |after| log_chain::needed_after(logs, after));
         let mut tail: Vec<LoggedTxn> = Vec::new();
         let walked = log_chain::walk(&self.disk, logs, after, &mut |path, offset, seen| {
@@ -179,14 +230,7 @@ impl<D: Disk> Store<D> {
                 file: self.layout.log(first),
             });
         }
-        // A snapshot that cannot be read still proves that there was history up to it.
-        if let Some((newest, why)) = skipped.iter().max_by_key(|(named, _)| named.zxid)
-            && (walked.last < newest.zxid || (after.is_none() && walked.first.is_none()))
-        {
-            let what = format!("{why}; without it history ends at {}", walked.last);
-            return Err(StoreError::corrupt(&newest.path, 0, what));
-        }
-        Ok(History { image, snapshot, tail, walked, skipped })
+        Ok((tail, walked))
     }
 
     /// True if a log that starts with `first` is the whole history: nothing can precede the first transaction of epoch
@@ -301,6 +345,34 @@ fn check_clean(clean: Option<Zxid>, walked: &Walked) -> Result<(), StoreError> {
         None => (walked.files.last().cloned().unwrap_or_default(), 0),
     };
     Err(StoreError::corrupt(&file, offset, what))
+}
+
+/// A snapshot that cannot be used still proves that there was history up to it, and the logs may never have held it: a
+/// leader's snapshot replaces what is missing in them. So history without it must pass exactly through its zxid.
+fn check_skipped(
+    base: Option<Zxid>,
+    tail: &[LoggedTxn],
+    walked: &Walked,
+    skipped: &[(Named, String)],
+) -> Result<(), StoreError> {
+    let nothing = base.is_none() && walked.first.is_none();
+    for (named, why) in skipped {
+        let at = named.zxid;
+        let after = tail.partition_point(|txn| txn.zxid() <= at);
+        let before = after.checked_sub(1).map_or(base.unwrap_or(Zxid::ZERO), |last| tail[last].zxid());
+        if before == at && !nothing {
+            continue;
+        }
+        let what = match tail.get(after) {
+            None => format!("{why}; without it history ends at {before}"),
+            Some(next) => format!(
+                "{why}; without it history goes from {before} to {}, and nothing proves that this is all",
+                next.zxid()
+            ),
+        };
+        return Err(StoreError::corrupt(&named.path, 0, what));
+    }
+    Ok(())
 }
 
 /// A repeated record must be the same transaction: two of one zxid are divergence within one directory.

@@ -54,6 +54,8 @@ pub struct Store<D: Disk> {
     pub(crate) initialize: bool,
     /// Snapshots that this process wrote or read completely, by name.
     pub(crate) verified: std::collections::BTreeSet<std::path::PathBuf>,
+    /// Snapshots whose checksums fit, and which are not what they claim to be.
+    pub(crate) rejected: std::collections::BTreeSet<std::path::PathBuf>,
 }
 
 impl<D: Disk> Store<D> {
@@ -76,6 +78,7 @@ impl<D: Disk> Store<D> {
             clean_marker: false,
             initialize: false,
             verified: std::collections::BTreeSet::new(),
+            rejected: std::collections::BTreeSet::new(),
         }
     }
 

@@ -98,6 +98,9 @@ impl<D: Disk> Store<D> {
                 later.push(snapshot);
                 continue;
             }
+            if self.rejected.contains(&snapshot.path) {
+                continue;
+            }
             match load_snapshot(&self.disk, &snapshot.path, &mut NullSink) {
                 Ok(_) => return Ok((Some(snapshot.zxid), later)),
                 Err(error) if error.is_corrupt() => {}

@@ -157,6 +157,20 @@ fn an_installation_replaces_all_history_and_the_log_starts_anew() {
     assert_eq!(recovered(&disk).1.last_logged, zxid(2, 2));
 }
 
+/// The fault: snapshots before the leader's stayed, and with it damaged they and the new log passed for a whole history.
+#[test]
+fn an_installation_leaves_no_other_snapshot_and_without_its_own_the_start_is_refused() {
+    let (disk, mut store) = history();
+    accept(&mut store, 3);
+    store.install_snapshot(&image("leader", zxid(2, 7)), zxid(2, 7), &[]).expect("install");
+    log(&mut store, 3, 1..=2);
+    let left: Vec<String> = names(&disk).into_iter().filter(|name| name.starts_with("snapshot.")).collect();
+    assert_eq!(left, ["snapshot.200000007"]);
+    flip(&disk, "snapshot.200000007", 40);
+    let error = Store::open(disk, config()).recover(Image::default).expect_err("2:1 to 2:7 are in no log");
+    assert!(error.to_string().contains("snapshot.200000007"), "{error}");
+}
+
 #[test]
 fn an_installation_replaces_a_snapshot_of_the_same_zxid() {
     let (_, mut store) = history();

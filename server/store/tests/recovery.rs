@@ -258,7 +258,12 @@ fn a_damaged_snapshot_that_the_logs_do_not_cover_is_refused() {
     let disk = two_logs();
     remove(&disk, "log.100000001");
     flip(&disk, "snapshot.100000003", 40);
-    assert!(matches!(refused(&disk), StoreError::Gap { .. }));
+    let error = refused(&disk);
+    assert!(
+        matches!(&error, StoreError::Corrupt { file, .. } if *file == path("snapshot.100000003")),
+        "{error}"
+    );
+    assert!(error.to_string().contains("history has a gap after 0x0: "), "{error}");
 
     let disk = two_logs();
     remove(&disk, "log.100000001");
@@ -267,6 +272,76 @@ fn a_damaged_snapshot_that_the_logs_do_not_cover_is_refused() {
     let error = refused(&disk);
     assert!(
         matches!(&error, StoreError::Corrupt { what, .. } if what.contains("history ends at 0x0")),
+        "{error}"
+    );
+}
+
+/// The fault: a leader's snapshot stands for what the logs lack. Without it an older one and the log of the next epoch
+/// passed for a whole history, because the first of an epoch follows whatever came before.
+#[test]
+fn history_without_a_damaged_snapshot_must_pass_exactly_through_its_zxid() {
+    // As a Java server leaves it: 1:1 to 1:3, the leader's snapshot at 1:9, then 2:1.
+    let bridged = |at: Zxid| {
+        let disk = MemDisk::new();
+        let (mut store, _) = recovered(&disk);
+        snapshot(&mut store, Zxid::ZERO);
+        log(&mut store, 1, 1..=3);
+        store.roll().expect("roll");
+        log(&mut store, 2, 1..=2);
+        snapshot(&mut store, at);
+        disk
+    };
+    for at in [zxid(1, 9), zxid(2, 0)] {
+        let disk = bridged(at);
+        assert_eq!(recovered(&disk).1.snapshot_zxid, Some(at));
+        let name = format!("snapshot.{:x}", at.0);
+        flip(&disk, &name, 40);
+        let error = refused(&disk);
+        assert!(matches!(&error, StoreError::Corrupt { file, .. } if *file == path(&name)), "{error}");
+        assert!(error.to_string().contains("history goes from 0x100000003 to 0x200000001"), "{error}");
+    }
+    // Logged exactly: nothing can be missing. Of several that are damaged each must be.
+    let disk = bridged(zxid(1, 3));
+    flip(&disk, "snapshot.100000003", 40);
+    assert_eq!(recovered(&disk).1.last_logged, zxid(2, 2));
+    let (mut store, _) = recovered(&disk);
+    snapshot(&mut store, zxid(2, 2));
+    write(&disk, "snapshot.100000009", b"torn");
+    flip(&disk, "snapshot.200000002", 40);
+    assert!(refused(&disk).to_string().contains("snapshot.100000009"));
+    remove(&disk, "snapshot.100000009");
+    assert_eq!(recovered(&disk).1.last_logged, zxid(2, 2));
+}
+
+/// The fault: an image that is not what it claims ended the start although an older one was there.
+#[test]
+fn a_snapshot_that_its_reader_rejects_is_replaced_by_an_older_one_and_is_not_one_that_a_purge_keeps() {
+    let disk = two_logs();
+    let rejecting = |disk: &MemDisk, bad: Vec<Zxid>| {
+        let mut store = Store::open(disk.clone(), config());
+        let found = store.recover_as(Image::default, |image, at, log| match at {
+            Some((at, footer)) if bad.contains(&at) => {
+                assert_eq!(footer.last_processed, Some(at));
+                Err(format!("rejected with {} after it", log.len()))
+            }
+            _ => Ok(image),
+        });
+        found.map(|found| (store, found))
+    };
+    let (mut store, found) = rejecting(&disk, vec![zxid(1, 3)]).expect("the older one does");
+    assert_eq!((found.snapshot_zxid, zxids(&found).len()), (Some(Zxid::ZERO), 6));
+    let file = path("snapshot.100000003");
+    assert_eq!(found.repairs, [Repair::SnapshotSkipped { file, why: "rejected with 3 after it".to_owned() }]);
+    for at in 4..=5 {
+        snapshot(&mut store, zxid(1, at));
+    }
+    assert_eq!(store.purge(3).expect("purge"), [path("snapshot.100000003")], "three others are good");
+
+    let disk = two_logs();
+    remove(&disk, "log.100000001");
+    let error = rejecting(&disk, vec![zxid(1, 3)]).map(drop).expect_err("1 to 3 are gone");
+    assert!(
+        error.to_string().contains("rejected with 3 after it; without it history is incomplete"),
         "{error}"
     );
 }

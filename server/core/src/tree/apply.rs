@@ -7,7 +7,7 @@ use zk_jute::txn::{LoggedTxn, Txn, TxnHeader};
 use zk_jute::{OpCode, SessionId, Zxid};
 
 use super::change::Outcome;
-use super::digest::{DIGEST_VERSION, DigestLog};
+use super::digest::{AwaitedDigest, DIGEST_VERSION, DigestLog};
 use super::ephemeral::{CONTAINER_OWNER, EphemeralType, MAX_TTL_MS};
 use super::{DataTree, path};
 use crate::input::ConnId;
@@ -39,7 +39,8 @@ impl DataTree {
     /// Applies one committed transaction: the tree, the sessions, the digest and [`Self::last_processed`].
     ///
     /// Replaying over a fuzzy image of an upstream server is tolerated as upstream does it: `cversion` and `pzxid` never go
-    /// back, a node that is already there or already gone is an error code in the result and nothing worse.
+    /// back, a node that is already there or already gone is an error code in the result and nothing worse, and what is
+    /// below a deleted node goes with it: it can only have been made later, by a transaction that is replayed too.
     ///
     /// # Panics
     /// If the transaction is not newer than the last one.
@@ -76,19 +77,54 @@ impl DataTree {
         Applied { err, response, events, digest_mismatch, session }
     }
 
+    /// Whether the image that this tree was just loaded from is what its digest says, told by the transactions of the
+    /// `log` after it; they are applied to a copy only, and no further than needed. What a Java server writes under
+    /// writes passes, whatever it wrote meanwhile, as soon as a logged digest behind the last change agrees.
+    ///
+    /// # Errors
+    /// The digests that disagree, or that the log ends before it settles the question: the image must not be used.
+    pub fn confirm(&self, log: &[LoggedTxn]) -> Result<(), String> {
+        let Some(mut awaited) = self.awaited_digest else { return Ok(()) };
+        let mut trial = self.clone();
+        for txn in log {
+            let mismatch = trial.apply(txn, &mut WatchManager::default()).digest_mismatch;
+            if let Some(still) = trial.awaited_digest {
+                awaited = still;
+                continue;
+            }
+            return match mismatch {
+                // At the very zxid of the image the nodes are right, and what differs is the log: that is divergence of
+                // the member that wrote both, to be reported when the transaction is applied.
+                Some((expected, actual)) if txn.zxid() > awaited.at => Err(format!(
+                    "{awaited}, and {} should then give {expected:#x} and gives {actual:#x}",
+                    txn.zxid()
+                )),
+                _ => Ok(()),
+            };
+        }
+        trial.unproven().map_or(Ok(()), Err)
+    }
+
     /// Logs the digest after a transaction and compares it with what its leader predicted.
     fn settle_digest(&mut self, logged: &LoggedTxn) -> Option<(i64, i64)> {
         let (zxid, actual) = (logged.header.zxid, self.digest());
-        let mut expected =
-            logged.digest.filter(|digest| digest.version == DIGEST_VERSION).map(|d| d.tree_digest);
-        if let Some((awaited, digest)) = self.awaited_digest {
-            if zxid < awaited {
+        let expected = logged.digest.filter(|digest| digest.version == DIGEST_VERSION).map(|d| d.tree_digest);
+        if let Some(AwaitedDigest { at, digest, .. }) = self.awaited_digest {
+            if zxid < at {
+                return None;
+            }
+            let settled = if zxid == at {
+                [Some(digest), expected].contains(&Some(actual))
+            } else {
+                expected.is_some()
+            };
+            if !settled {
+                if zxid == at {
+                    self.awaited_digest = Some(AwaitedDigest { at, digest, found: Some(actual) });
+                }
                 return None;
             }
             self.awaited_digest = None;
-            if zxid == awaited {
-                expected = expected.filter(|expected| *expected != actual).or(Some(digest));
-            }
         }
         if DigestLog::wants(zxid) {
             Arc::make_mut(&mut self.digest_log).push(zxid, actual);
@@ -146,7 +182,7 @@ impl DataTree {
     }
 
     /// A replayed `create` that finds its node still lifts the parent: the image may hold the node of a later
-    /// session under the same path. Upstream does it for code 1 only.
+    /// session under the same path (upstream `DataTree.setCversionPzxid`). Upstream does it for code 1 only.
     fn tolerate_existing<T>(
         &mut self,
         made: Result<T, ErrorCode>,

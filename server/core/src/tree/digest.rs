@@ -3,6 +3,7 @@
 //! (invariant 13).
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use zk_jute::Zxid;
 use zk_jute::records::StatPersisted;
@@ -43,6 +44,31 @@ fn stat_bytes(stat: &StatPersisted) -> [u8; 60] {
     }
     bytes[52..].copy_from_slice(&stat.ephemeral_owner.to_be_bytes());
     bytes
+}
+
+/// What an image says about itself and its nodes do not show yet (upstream `DataTree.digestFromLoadedSnapshot`).
+///
+/// Upstream serializes nodes while transactions are applied and notes the last digest at the end, so an image of `at` may
+/// already hold changes of the transaction after `at`: then the digest of `at` never comes true, and that of the next
+/// transaction does. So a mismatch at `at` is a suspicion, which the next logged digest settles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct AwaitedDigest {
+    /// Nothing is comparable before this zxid.
+    pub(super) at: Zxid,
+    /// The digest noted for it.
+    pub(super) digest: i64,
+    /// The one that the nodes gave there, once that was another.
+    pub(super) found: Option<i64>,
+}
+
+impl fmt::Display for AwaitedDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, digest, found } = self;
+        match found {
+            Some(found) => write!(f, "the image should have digest {digest:#x} at {at} and has {found:#x}"),
+            None => write!(f, "the image was written under writes up to {at}"),
+        }
+    }
 }
 
 /// The digests of the last transactions at round zxids, oldest first, for comparing members by hand or by operator.

@@ -9,9 +9,10 @@ use foldhash::fast::FixedState;
 use zk_jute::Zxid;
 use zk_jute::image::{SnapshotSink, SnapshotSource};
 use zk_jute::snapshot::{SnapshotHead, SnapshotNode, SnapshotTail};
+use zk_jute::txn::LoggedTxn;
 
 use super::acl_table::{AclId, world};
-use super::digest::DIGEST_VERSION;
+use super::digest::{AwaitedDigest, DIGEST_VERSION};
 use super::node::{ChildPaths, Node};
 use super::{DataTree, ROOT, key, path};
 
@@ -66,7 +67,8 @@ impl SnapshotSource for DataTree {
 
     fn tail(&self) -> SnapshotTail {
         // A tree that is still fuzzy says so in its own images too.
-        let (zxid, digest) = self.awaited_digest.unwrap_or((self.last_processed, self.digest()));
+        let awaited = self.awaited_digest.map(|awaited| (awaited.at, awaited.digest));
+        let (zxid, digest) = awaited.unwrap_or((self.last_processed, self.digest()));
         SnapshotTail {
             digest: Some((zxid, DIGEST_VERSION, digest)),
             last_processed: Some(self.last_processed),
@@ -98,10 +100,12 @@ impl TreeBuilder {
     }
 
     /// The tree at `zxid`, which is the one of the image's name (an image that upstream wrote under writes holds later
-    /// changes too, and its log must be replayed from here).
+    /// changes too, and its log must be replayed from here). Whether the nodes are what the digest in `tail` says may
+    /// depend on that log: see [`DataTree::confirm`]. A digest from before `zxid` says nothing: upstream writes it when an
+    /// epoch began since (`DataTree.deserializeZxidDigest`).
     ///
     /// # Errors
-    /// No root, or a digest for this very zxid that the nodes do not have: then the image is damaged.
+    /// No root.
     pub fn finish(mut self, tail: SnapshotTail, zxid: Zxid) -> Result<DataTree, String> {
         if self.tree.node(ROOT).is_none() {
             return Err("the image has no root node".into());
@@ -110,18 +114,30 @@ impl TreeBuilder {
             Arc::make_mut(&mut self.tree.acls).release(id);
         }
         self.tree.last_processed = zxid;
-        match tail.digest {
-            Some((at, DIGEST_VERSION, digest)) if at == zxid && zxid > Zxid::ZERO => {
+        self.tree.awaited_digest = match tail.digest {
+            Some((at, DIGEST_VERSION, digest)) if at >= zxid && at > Zxid::ZERO => {
                 let actual = self.tree.digest();
-                if actual != digest {
-                    return Err(format!("the image at {zxid} has digest {actual} and should have {digest}"));
+                match at == zxid {
+                    true if actual == digest => None,
+                    true => Some(AwaitedDigest { at, digest, found: Some(actual) }),
+                    false => Some(AwaitedDigest { at, digest, found: None }),
                 }
             }
-            Some((at, DIGEST_VERSION, digest)) if at > zxid => self.tree.awaited_digest = Some((at, digest)),
-            _ => {}
-        }
+            _ => None,
+        };
         self.tree.load_quotas();
         Ok(self.tree)
+    }
+
+    /// What a recovery makes of the image that it read, which is that of `at` (`None`: there is none), with the log after it.
+    ///
+    /// # Errors
+    /// As [`Self::finish`] and [`DataTree::confirm`]: an older image must do.
+    pub fn restore(self, at: Option<(Zxid, SnapshotTail)>, log: &[LoggedTxn]) -> Result<DataTree, String> {
+        let Some((zxid, tail)) = at else { return Ok(DataTree::new()) };
+        let tree = self.finish(tail, zxid)?;
+        tree.confirm(log)?;
+        Ok(tree)
     }
 
     /// Our number for the image's, with a use of its own.

@@ -31,6 +31,7 @@ use zk_jute::records::{Acl, Stat, StatPersisted};
 use zk_jute::{SessionId, Zxid};
 
 use acl_table::{AclId, AclTable};
+use digest::AwaitedDigest;
 use node::PathSet;
 
 pub use acl::{check_acl, masked_acl, permits};
@@ -73,9 +74,9 @@ pub struct DataTree {
     /// Bytes of paths and data.
     data_size: u64,
     last_processed: Zxid,
-    /// Set while the tree was loaded from a fuzzy image (written by an upstream server under writes): no digest can
-    /// agree before this zxid, and this one must.
-    awaited_digest: Option<(Zxid, i64)>,
+    /// Set while the tree was loaded from a fuzzy image (written by an upstream server under writes) that the log has
+    /// not proven yet.
+    awaited_digest: Option<AwaitedDigest>,
     /// Nodes whose ACL the image did not contain; closed to all until a replayed transaction names it again.
     repaired_acls: u64,
 }
@@ -137,7 +138,13 @@ impl DataTree {
 
     /// The zxid at which an image written by an upstream server under writes becomes consistent; `None` almost always.
     pub fn fuzzy_until(&self) -> Option<Zxid> {
-        self.awaited_digest.map(|(zxid, _)| zxid)
+        self.awaited_digest.map(|awaited| awaited.at)
+    }
+
+    /// What is still unproven of the image that this tree was loaded from; `None` almost always.
+    pub fn unproven(&self) -> Option<String> {
+        let awaited = self.awaited_digest?;
+        Some(format!("{awaited}, and the log ends at {} without settling it", self.last_processed))
     }
 
     /// Number of nodes as upstream reports it (`zk_znode_count`): the root counts twice.
