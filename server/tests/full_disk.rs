@@ -15,18 +15,17 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// `None` where this process may not mount; the test then says so and ends.
-    fn mount(dir: &Path, mebibytes: u32) -> Option<Self> {
+    /// # Panics
+    /// Where this process may not mount: a test that could not look has not passed.
+    fn mount(dir: &Path, mebibytes: u32) -> Self {
         std::fs::create_dir_all(dir).expect("directory");
         let options = format!("size={mebibytes}m");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir).status();
-        match mounted {
-            Ok(status) if status.success() => Some(Self { dir: dir.to_owned() }),
-            _ => {
-                eprintln!("skipped: mounting a tmpfs is not allowed here");
-                None
-            }
-        }
+        assert!(
+            mounted.is_ok_and(|status| status.success()),
+            "mounting a small tmpfs failed: these tests need root"
+        );
+        Self { dir: dir.to_owned() }
     }
 
     /// Takes all the space there is.
@@ -69,7 +68,7 @@ fn assert_all(client: &mut Client, prefix: &str, count: usize) {
 #[test]
 fn a_standalone_server_on_a_full_disk_loses_nothing_acknowledged_and_serves_again_once_there_is_room() {
     let dir = tempfile::tempdir().expect("directory");
-    let Some(disk) = SmallDisk::mount(&dir.path().join("data"), 8) else { return };
+    let disk = SmallDisk::mount(&dir.path().join("data"), 8);
     let mut member = Member::new(dir.path(), "");
     let mut client = member.start();
     let before = write_some(&mut client, "before", 100);
@@ -94,12 +93,10 @@ fn a_standalone_server_on_a_full_disk_loses_nothing_acknowledged_and_serves_agai
 }
 
 /// An ensemble whose members each have a small disk of their own.
-fn ensemble_on_small_disks(dir: &Path) -> Option<(Ensemble, Vec<SmallDisk>)> {
+fn ensemble_on_small_disks(dir: &Path) -> (Ensemble, Vec<SmallDisk>) {
     let member_dir = |id: usize| dir.join(id.to_string());
-    let disks: Option<Vec<SmallDisk>> =
-        (1..=3).map(|id| SmallDisk::mount(&member_dir(id).join("data"), 12)).collect();
-    let disks = disks?;
-    Some((Ensemble::new(3, member_dir, ""), disks))
+    let disks = (1..=3).map(|id| SmallDisk::mount(&member_dir(id).join("data"), 12)).collect();
+    (Ensemble::new(3, member_dir, ""), disks)
 }
 
 /// Starts the member again if it gave up, as an operator would once there is room.
@@ -117,7 +114,7 @@ fn bring_back(ensemble: &mut Ensemble, index: usize) {
 #[test]
 fn a_follower_on_a_full_disk_leaves_and_rejoins_while_the_others_serve() {
     let dir = tempfile::tempdir().expect("directory");
-    let Some((mut ensemble, disks)) = ensemble_on_small_disks(dir.path()) else { return };
+    let (mut ensemble, disks) = ensemble_on_small_disks(dir.path());
     ensemble.start();
     let leader = ensemble.leader();
     let full = ensemble.others(leader)[0];
@@ -140,7 +137,7 @@ fn a_follower_on_a_full_disk_leaves_and_rejoins_while_the_others_serve() {
 #[test]
 fn a_leader_on_a_full_disk_gives_way_and_nothing_acknowledged_is_lost() {
     let dir = tempfile::tempdir().expect("directory");
-    let Some((mut ensemble, disks)) = ensemble_on_small_disks(dir.path()) else { return };
+    let (mut ensemble, disks) = ensemble_on_small_disks(dir.path());
     ensemble.start();
     let leader = ensemble.leader();
     let mut client = ensemble.members[leader].client();
@@ -171,7 +168,7 @@ fn a_leader_on_a_full_disk_gives_way_and_nothing_acknowledged_is_lost() {
 #[test]
 fn an_election_with_a_full_disk_writes_its_epoch_files_from_the_reserve() {
     let dir = tempfile::tempdir().expect("directory");
-    let Some((mut ensemble, disks)) = ensemble_on_small_disks(dir.path()) else { return };
+    let (mut ensemble, disks) = ensemble_on_small_disks(dir.path());
     ensemble.start();
     let leader = ensemble.leader();
     let others = ensemble.others(leader);
@@ -200,7 +197,7 @@ fn an_election_with_a_full_disk_writes_its_epoch_files_from_the_reserve() {
 #[test]
 fn a_snapshot_that_finds_no_room_costs_nothing_but_a_log_line() {
     let dir = tempfile::tempdir().expect("directory");
-    let Some(disk) = SmallDisk::mount(&dir.path().join("data"), 24) else { return };
+    let disk = SmallDisk::mount(&dir.path().join("data"), 24);
     let mut member = Member::new(dir.path(), "snapCount=1000\npreAllocSize=4096");
     let mut client = member.start();
     // 4 MB of nodes: the log fits beside the ballast, a snapshot of the same size does not.

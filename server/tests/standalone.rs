@@ -22,8 +22,6 @@ fn member(extra: &str) -> (tempfile::TempDir, Member) {
 fn start_to_end(member: &mut Member) -> (Option<i32>, String) {
     member.spawn(&[]);
     let code = member.wait().code();
-    // The thread that reads the log is a moment behind the process.
-    std::thread::sleep(Duration::from_millis(100));
     (code, member.log())
 }
 

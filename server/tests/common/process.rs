@@ -6,7 +6,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::client::{Client, admin};
@@ -14,13 +15,25 @@ use super::client::{Client, admin};
 /// How long a process may take to start or to stop.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
+/// Ports of one test process: more than any of them has members.
+const BLOCK: u16 = 200;
+/// Blocks, from 10,000 up to where the system takes ports for outgoing connections from.
+const BLOCKS: u16 = 100;
+
 static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
+/// The block of this process, and what holds it: a socket at its first port, for as long as the process lives. So no other
+/// process takes a port of this one between the look at it and the server's own bind.
+static OWN_BLOCK: LazyLock<(u16, TcpListener)> = LazyLock::new(|| {
+    let first = u16::try_from(std::process::id() % u32::from(BLOCKS)).expect("small");
+    let candidates = (0..BLOCKS).map(|step| 10_000 + (first + step) % BLOCKS * BLOCK);
+    let mut held = candidates.filter_map(|base| Some((base, TcpListener::bind(("127.0.0.1", base)).ok()?)));
+    held.next().expect("a block of ports that no other process holds")
+});
 
 /// A port that nobody listens on, below the range from which the system takes ports for outgoing connections.
 pub fn free_port() -> u16 {
-    let base = 10_000 + u16::try_from(std::process::id() % 200).expect("small") * 100;
     loop {
-        let port = base + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % 2000;
+        let port = OWN_BLOCK.0 + 1 + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % (BLOCK - 1);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
@@ -35,6 +48,8 @@ pub struct Member {
     pub admin_port: u16,
     child: Option<Child>,
     log: Arc<Mutex<String>>,
+    /// Reads the process's log; ends with it.
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Member {
@@ -49,7 +64,15 @@ impl Member {
             dir.join("data").display()
         );
         fs::write(&config, text).expect("configuration");
-        Self { dir: dir.to_owned(), config, client_port, admin_port, child: None, log: Arc::default() }
+        Self {
+            dir: dir.to_owned(),
+            config,
+            client_port,
+            admin_port,
+            child: None,
+            log: Arc::default(),
+            reader: None,
+        }
     }
 
     pub fn data(&self) -> PathBuf {
@@ -67,13 +90,13 @@ impl Member {
             .spawn()
             .expect("zk-server");
         let (stderr, log) = (child.stderr.take().expect("stderr"), self.log.clone());
-        std::thread::spawn(move || {
+        self.reader = Some(std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 let mut log = log.lock().expect("log");
                 log.push_str(&line);
                 log.push('\n');
             }
-        });
+        }));
         self.child = Some(child);
     }
 
@@ -119,6 +142,10 @@ impl Member {
         let began = Instant::now();
         loop {
             if let Some(status) = child.try_wait().expect("wait") {
+                // The log is a moment behind the process.
+                if let Some(reader) = self.reader.take() {
+                    reader.join().expect("the log's reader");
+                }
                 return status;
             }
             if began.elapsed() > LIMIT {
