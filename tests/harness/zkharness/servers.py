@@ -5,6 +5,7 @@ kill it, start it again, or start the other implementation on what it left.
 """
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -78,6 +79,11 @@ def wait_until(condition, timeout_s, what, pause_s=0.02):
         time.sleep(pause_s)
 
 
+# For each data directory the implementation that ran on it last, and which one wrote each snapshot that a later one found.
+_last_writer = {}
+_snapshot_writers = {}
+
+
 class Member:
     """One server: its directory, its configuration, its process while it runs."""
 
@@ -128,6 +134,9 @@ class Member:
         assert self.process is None or self.process.poll() is not None, f"member {self.sid} runs already"
         environment = dict(os.environ)
         environment.setdefault("ZKE_JVM_OPTS", " ".join([JVM_OPTIONS, *(f"-D{k}={v}" for k, v in self.properties.items())]))
+        for snapshot in self.data.glob("version-2/snapshot.*"):
+            _snapshot_writers.setdefault(snapshot, _last_writer.get(self.data))
+        _last_writer[self.data] = self.impl
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 command(self.impl, self.config), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=self.directory
@@ -180,6 +189,24 @@ class Member:
             with _running_lock:
                 _running.discard(self)
         return code
+
+    def doubted_snapshot(self):
+        """True if this Java server found the digest of a snapshot wrong that a Java server wrote.
+
+        Upstream writes the nodes first and the digest then, while transactions go on: one that is half done by then is
+        among the nodes and not in the digest. The transaction's own digest, next in the log, settles it."""
+        text = self.log.read_text(errors="replace")
+        *_, text = text.split("FileSnap - Reading snapshot ")
+        snapshot = Path(text.split("\n", 1)[0].strip())
+        digest = re.search(r"The digest in the snapshot .* with zxid as 0x([0-9a-f]+),", text)
+        doubts = re.search(r"Digests are not matching. Value is Zxid. Value:(\d+)", text)
+        return (
+            self.impl == JAVA
+            and _snapshot_writers.get(snapshot) == JAVA
+            and digest is not None
+            and doubts is not None
+            and int(digest[1], 16) == int(doubts[1])
+        )
 
     def log_tail(self, lines=40):
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
