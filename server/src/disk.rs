@@ -19,7 +19,9 @@ use zk_core::input::{DiskError, Persisted, Recovery};
 use zk_core::tree::{DataTree, TreeBuilder};
 use zk_jute::Zxid;
 use zk_jute::snapshot::SnapshotTail;
-use zk_store::{FileDisk, PendingSnapshot, Store, StoreConfig, StoreError};
+use zk_store::{
+    DEFAULT_MAX_RECORD, FileDisk, LONGEST_RECORD, PendingSnapshot, Store, StoreConfig, StoreError,
+};
 
 use crate::clock::wall_ms;
 use crate::config::StorageConfig;
@@ -410,6 +412,13 @@ impl Storage {
     }
 }
 
+/// Bytes of the longest record that is read, with upstream's allowance for what a request becomes in the log. Never less
+/// than by default: `jute.maxbuffer` may have been larger when the files were written.
+fn max_record(configured: usize) -> usize {
+    const ALLOWANCE: usize = 1 << 20;
+    configured.saturating_add(ALLOWANCE).clamp(DEFAULT_MAX_RECORD, LONGEST_RECORD)
+}
+
 /// A snapshot's footer without its digest, so that the nodes are taken as they are.
 fn undigested(tail: SnapshotTail) -> SnapshotTail {
     SnapshotTail { digest: None, ..tail }
@@ -425,6 +434,7 @@ pub fn store_config(config: &StorageConfig) -> StoreConfig {
         snap_retain: config.snap_retain_count,
         force_sync: config.force_sync,
         trust_empty: config.trust_empty_snapshot,
+        max_record: max_record(config.max_record),
         ..StoreConfig::new(&config.data_dir)
     }
 }
@@ -444,4 +454,31 @@ fn disk_error(error: StoreError) -> DiskError {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sources, load};
+
+    /// The fault: what a raised `jute.maxbuffer` allowed to be logged could not be read back.
+    #[test]
+    fn what_jute_maxbuffer_allows_can_be_read_back() {
+        let dir = tempfile::tempdir().expect("directory");
+        let limit = |text: &str| {
+            let file = dir.path().join("zoo.cfg");
+            let text = format!("dataDir={}\nclientPort=1\ntickTime=2000\n{text}\n", dir.path().display());
+            std::fs::write(&file, text).expect("write");
+            let loaded = load(&Sources { file: Some(file), ..Sources::default() }).expect("valid");
+            store_config(&loaded.config.storage).max_record
+        };
+        assert_eq!(limit(""), 256 << 20, "far above the default");
+        assert_eq!(limit("jute.maxbuffer=1048576"), 256 << 20, "never lowered");
+        assert_eq!(
+            limit("jute.maxbuffer=536870911"),
+            (1 << 30) - 2 + (1 << 20),
+            "twice, as upstream, and 1 MiB"
+        );
+        assert_eq!(limit("jute.maxbuffer=536870911\njute.maxbuffer.extrasize=2147483647"), LONGEST_RECORD);
+    }
 }

@@ -19,7 +19,7 @@ use crate::files::{self, Marker};
 use crate::names::{self, ACCEPTED_EPOCH, CLEAN, CURRENT_EPOCH, INSTALLING, Layout, Named};
 use crate::recovery::check_not_mixed;
 use crate::recovery_epochs::{EpochFile, read_epoch};
-use crate::snapshot_reader::load_snapshot;
+use crate::snapshot_reader::load_within;
 
 /// How bad a [`Problem`] is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -161,7 +161,7 @@ pub fn check_dir<D: Disk>(disk: &D, cfg: &StoreConfig) -> Result<CheckReport, St
     {
         report.absorb(error)?;
     }
-    let snapshots = check_snapshots(disk, &layout, &mut report)?;
+    let snapshots = check_snapshots(disk, &layout, cfg.max_record, &mut report)?;
     let logged = check_logs(disk, &layout, snapshots, &mut report)?;
     let last = logged.max(snapshots);
     report.last_zxid = last.map(|zxid| zxid.to_string());
@@ -191,12 +191,13 @@ impl SnapshotSink for Counter {
 fn check_snapshots<D: Disk>(
     disk: &D,
     layout: &Layout,
+    limit: usize,
     report: &mut CheckReport,
 ) -> Result<Option<Zxid>, StoreError> {
     let mut newest = None;
     for snapshot in files::list_snapshots(disk, layout)? {
         let mut counter = Counter::default();
-        let loaded = load_snapshot(disk, &snapshot.path, &mut counter);
+        let loaded = load_within(disk, &snapshot.path, limit, &mut counter);
         let valid = loaded.is_ok();
         let digest = loaded.as_ref().ok().and_then(|tail| tail.digest);
         if let Err(error) = loaded {

@@ -6,7 +6,7 @@ use std::path::Path;
 use zk_jute::Zxid;
 use zk_jute::txn::LoggedTxn;
 
-use crate::config::StoreConfig;
+use crate::config::{LONGEST_RECORD, StoreConfig};
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::files;
@@ -35,7 +35,9 @@ pub fn dump_log<D: Disk>(
     path: &Path,
     visit: &mut dyn FnMut(u64, &LoggedTxn),
 ) -> Result<LogFileEnd, StoreError> {
-    let Opened::Log(mut reader) = LogReader::open(disk, path)? else { return Ok(LogFileEnd::Headless) };
+    let Opened::Log(mut reader) = LogReader::open(disk, path, LONGEST_RECORD)? else {
+        return Ok(LogFileEnd::Headless);
+    };
     let mut last = Zxid::ZERO;
     loop {
         match reader.next()? {
@@ -70,7 +72,7 @@ pub fn for_each_txn<D: Disk>(
 ) -> Result<Zxid, StoreError> {
     let logs = files::list_logs(disk, &Layout::new(cfg))?;
     let needed = log_chain::needed_after(&logs, after);
-    let walked = log_chain::walk(disk, needed, Some(after), &mut |_, _, seen| match seen {
+    let walked = log_chain::walk(disk, needed, cfg.max_record, Some(after), &mut |_, _, seen| match seen {
         Seen::New(txn) => visit(txn),
         Seen::Again(_) => Ok(()),
     })?;

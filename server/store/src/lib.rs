@@ -30,7 +30,7 @@ mod snapshot_writer;
 mod store;
 mod truncate;
 
-pub use config::{MAX_UNSYNCED, StoreConfig};
+pub use config::{DEFAULT_MAX_RECORD, LONGEST_RECORD, MAX_UNSYNCED, StoreConfig};
 pub use disk::{Disk, DiskFile, DiskUsage, is_no_space};
 pub use error::StoreError;
 pub use file_disk::FileDisk;

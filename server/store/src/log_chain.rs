@@ -66,18 +66,19 @@ pub(crate) fn needed_after(logs: &[Named], after: Zxid) -> &[Named] {
 }
 
 /// Calls `visit` for each transaction after `after` in `logs` (oldest first). With `after` `None` the first record is
-/// taken as it is, and the caller judges whether history may begin there.
+/// taken as it is, and the caller judges whether history may begin there. Records longer than `limit` bytes are damage.
 ///
 /// # Errors
 /// A gap, damage that may have swallowed transactions, or whatever `visit` returns.
 pub(crate) fn walk<D: Disk>(
     disk: &D,
     logs: &[Named],
+    limit: usize,
     after: Option<Zxid>,
     visit: &mut dyn FnMut(&Path, u64, Seen) -> Result<(), StoreError>,
 ) -> Result<Walked, StoreError> {
     let walked = Walked { last: after.unwrap_or(Zxid::ZERO), ..Walked::default() };
-    let mut walk = Walk { after, doubt: None, previous: None, walked, visit };
+    let mut walk = Walk { limit, after, doubt: None, previous: None, walked, visit };
     for log in logs {
         walk.file(disk, &log.path)?;
     }
@@ -102,6 +103,7 @@ struct Ended {
 }
 
 struct Walk<'a> {
+    limit: usize,
     /// Transactions up to here are known to the caller.
     after: Option<Zxid>,
     /// Damage since the last record, of which the next record must prove that it swallowed nothing.
@@ -113,7 +115,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn file<D: Disk>(&mut self, disk: &D, path: &Path) -> Result<(), StoreError> {
-        let mut reader = match LogReader::open(disk, path)? {
+        let mut reader = match LogReader::open(disk, path, self.limit)? {
             Opened::Log(reader) => reader,
             Opened::Headless => {
                 let size = disk.open(path, false).and_then(|mut file| file.size());

@@ -19,8 +19,6 @@ pub(crate) const HEADER_LEN: usize = 16;
 const PREFIX_LEN: usize = 12;
 /// Ends every record.
 const END_OF_RECORD: u8 = 0x42;
-/// Longest record that is read, 256 MiB: far more than any server writes, yet garbage cannot claim all memory.
-pub(crate) const MAX_RECORD: usize = 256 << 20;
 /// Epochs that can pass between two transactions, for telling records from noise.
 const MAX_EPOCH_STEP: u32 = 1 << 16;
 /// Bytes that a disk writes as a whole, at least.
@@ -118,19 +116,25 @@ pub(crate) enum Next {
 pub(crate) struct LogReader<F> {
     window: Window<F>,
     offset: u64,
+    /// Longest record that is one, in bytes.
+    limit: usize,
 }
 
 impl<F: DiskFile> LogReader<F> {
-    /// Opens a log and checks its header.
+    /// Opens a log and checks its header. Records longer than `limit` bytes are damage.
     ///
     /// # Errors
     /// A header that is there, but not a log's.
-    pub(crate) fn open<D: Disk<File = F>>(disk: &D, path: &std::path::Path) -> Result<Opened<F>, StoreError> {
+    pub(crate) fn open<D: Disk<File = F>>(
+        disk: &D,
+        path: &std::path::Path,
+        limit: usize,
+    ) -> Result<Opened<F>, StoreError> {
         let mut window = Window::open(disk, path)?;
         let header = window.get(0, HEADER_LEN)?.to_vec();
         // The dbid is never checked, as upstream never does.
         if header.len() == HEADER_LEN && header[..8] == HEADER[..8] {
-            return Ok(Opened::Log(Self { window, offset: HEADER_LEN as u64 }));
+            return Ok(Opened::Log(Self { window, offset: HEADER_LEN as u64, limit }));
         }
         let written = header.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let torn = HEADER.starts_with(&header[..written]);
@@ -153,12 +157,15 @@ impl<F: DiskFile> LogReader<F> {
     /// The next record, or why there is none. After an end the cursor stays where the log ends.
     ///
     /// # Errors
-    /// A record whose checksum is right, but which is no transaction.
+    /// A record whose checksum is right, but which is no transaction; a record that is longer than the limit.
     pub(crate) fn next(&mut self) -> Result<Next, StoreError> {
         let offset = self.offset;
-        let body = match read_body(&mut self.window, offset)? {
+        let body = match read_body(&mut self.window, offset, self.limit)? {
             Ok(body) => Bytes::copy_from_slice(body),
-            Err(end) => return Ok(Next::End(end)),
+            Err(end) => {
+                self.refuse_too_long()?;
+                return Ok(Next::End(end));
+            }
         };
         self.offset = offset + record_len(&body);
         let txn = LoggedTxn::decode(body).map_err(|error| {
@@ -166,6 +173,19 @@ impl<F: DiskFile> LogReader<F> {
             StoreError::corrupt(self.window.path(), offset, what)
         })?;
         Ok(Next::Txn { offset, txn })
+    }
+
+    /// A record beyond the limit that has its end is no damage that could be cut: the limit is wrong.
+    fn refuse_too_long(&mut self) -> Result<(), StoreError> {
+        let Some((_, len)) = split_prefix(self.window.get(self.offset, PREFIX_LEN)?) else { return Ok(()) };
+        let Some(len) = usize::try_from(len).ok().filter(|len| *len > self.limit) else { return Ok(()) };
+        let end = self.offset + (PREFIX_LEN + len) as u64;
+        if self.window.get(end, 1)? != [END_OF_RECORD] {
+            return Ok(());
+        }
+        let what =
+            format!("a record of {len} bytes is longer than the {} that jute.maxbuffer allows", self.limit);
+        Err(StoreError::corrupt(self.window.path(), self.offset, what))
     }
 
     /// What the rest of the file is, once [`LogReader::next`] has found `end`; `last` is the last transaction of the
@@ -192,7 +212,7 @@ impl<F: DiskFile> LogReader<F> {
         let prefix = self.window.get(self.offset, PREFIX_LEN)?;
         let body = self.offset + PREFIX_LEN as u64;
         let Some((_, len)) = split_prefix(prefix) else { return Ok(true) };
-        let Some(len) = u64::try_from(len).ok().filter(|len| *len <= MAX_RECORD as u64) else {
+        let Some(len) = u64::try_from(len).ok().filter(|len| *len <= self.limit as u64) else {
             return Ok(false);
         };
         if self.window.first_nonzero(body + len)?.is_some() {
@@ -236,7 +256,7 @@ impl<F: DiskFile> LogReader<F> {
         let mut at = self.offset + 1;
         while at < self.window.size() {
             if self.looks_like_record(at, last)?
-                && let Ok(body) = read_body(&mut self.window, at)?
+                && let Ok(body) = read_body(&mut self.window, at, self.limit)?
             {
                 let (start, end) = (at, at + record_len(body));
                 let before = intact.unwrap_or(Intact { count: 0, start, end });
@@ -271,7 +291,11 @@ impl<F: DiskFile> LogReader<F> {
 }
 
 /// The body of the record at `offset`, or why there is none.
-fn read_body<F: DiskFile>(window: &mut Window<F>, offset: u64) -> Result<Result<&[u8], LogEnd>, StoreError> {
+fn read_body<F: DiskFile>(
+    window: &mut Window<F>,
+    offset: u64,
+    limit: usize,
+) -> Result<Result<&[u8], LogEnd>, StoreError> {
     let damaged = |what: String| Ok(Err(LogEnd::Damaged { what }));
     let left = window.size().saturating_sub(offset);
     let prefix = window.get(offset, PREFIX_LEN)?;
@@ -284,7 +308,7 @@ fn read_body<F: DiskFile>(window: &mut Window<F>, offset: u64) -> Result<Result<
     if len == 0 {
         return damaged("the record's length is 0".to_owned());
     }
-    let Some(len) = usize::try_from(len).ok().filter(|len| *len <= MAX_RECORD) else {
+    let Some(len) = usize::try_from(len).ok().filter(|len| *len <= limit) else {
         return damaged(format!("the record's length {len} is impossible"));
     };
     let whole = PREFIX_LEN + len + 1;

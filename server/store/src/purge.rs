@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::files;
 use crate::log_chain;
 use crate::names::Named;
-use crate::snapshot_reader::{NullSink, load_snapshot};
+use crate::snapshot_reader::{NullSink, load_within};
 use crate::store::Store;
 
 /// The least number of snapshots to keep (upstream's).
@@ -69,7 +69,7 @@ impl<D: Disk> Store<D> {
         if self.rejected.contains(&snapshot.path) {
             return Ok(false);
         }
-        match load_snapshot(&self.disk, &snapshot.path, &mut NullSink) {
+        match load_within(&self.disk, &snapshot.path, self.cfg.max_record, &mut NullSink) {
             Ok(_) => {
                 self.verified.insert(snapshot.path.clone());
                 Ok(true)

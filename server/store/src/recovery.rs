@@ -16,7 +16,7 @@ use crate::log_chain::{self, Seen, Walked};
 use crate::log_reader::HEADER_LEN;
 use crate::names::{self, CLEAN, Named, ORIGIN};
 use crate::repair::Repair;
-use crate::snapshot_reader::load_snapshot;
+use crate::snapshot_reader::load_within;
 use crate::store::{State, Store};
 
 /// Snapshots that are tried before giving up (upstream's number).
@@ -157,7 +157,7 @@ impl<D: Disk> Store<D> {
         let mut skipped: Vec<(Named, String)> = Vec::new();
         for named in snapshots.into_iter().take(MAX_SNAPSHOTS_TRIED) {
             let mut sink = new_sink();
-            let footer = match load_snapshot(&self.disk, &named.path, &mut sink) {
+            let footer = match load_within(&self.disk, &named.path, self.cfg.max_record, &mut sink) {
                 Ok(footer) => footer,
                 Err(error) if error.is_corrupt() => {
                     skipped.push((named, error.to_string()));
@@ -214,13 +214,14 @@ impl<D: Disk> Store<D> {
     ) -> Result<(Vec<LoggedTxn>, Walked), StoreError> {
         let logs = after.map_or(logs, |after| log_chain::needed_after(logs, after));
         let mut tail: Vec<LoggedTxn> = Vec::new();
-        let walked = log_chain::walk(&self.disk, logs, after, &mut |path, offset, seen| {
-            match seen {
-                Seen::New(txn) => tail.push(txn),
-                Seen::Again(txn) => check_same(&tail, &txn, path, offset)?,
-            }
-            Ok(())
-        })?;
+        let walked =
+            log_chain::walk(&self.disk, logs, self.cfg.max_record, after, &mut |path, offset, seen| {
+                match seen {
+                    Seen::New(txn) => tail.push(txn),
+                    Seen::Again(txn) => check_same(&tail, &txn, path, offset)?,
+                }
+                Ok(())
+            })?;
         if let (None, Some(first)) = (after, walked.first)
             && !self.begins_at(first)?
         {

@@ -11,7 +11,7 @@ use crate::config::StoreConfig;
 use crate::disk::{Disk, DiskUsage};
 use crate::error::StoreError;
 use crate::files;
-use crate::log_reader::{MAX_RECORD, zxid_of};
+use crate::log_reader::zxid_of;
 use crate::log_writer::LogWriter;
 use crate::names::{CLEAN, Layout, ORIGIN};
 
@@ -130,7 +130,7 @@ impl<D: Disk> Store<D> {
         let last = self.last_appended;
         assert!(zxid > last, "append of {zxid} after {last}");
         assert!(zxid_of(body) == Some(zxid), "append of {zxid} with a body of {:?}", zxid_of(body));
-        assert!(body.len() <= MAX_RECORD, "append of a record of {} bytes", body.len());
+        assert!(body.len() <= self.cfg.max_record, "append of a record of {} bytes", body.len());
         assert!(zxid.epoch() <= self.accepted, "append of {zxid} with accepted epoch {}", self.accepted);
         if !zxid.follows(last) {
             let file = self.layout.log(zxid);

@@ -6,7 +6,7 @@ use common::*;
 use zk_jute::{Epoch, Zxid};
 use zk_store::check::{Severity, check_dir};
 use zk_store::dump::for_each_txn;
-use zk_store::{Disk, MAX_UNSYNCED, MemDisk, Store, StoreError};
+use zk_store::{Disk, MAX_UNSYNCED, MemDisk, Store, StoreConfig, StoreError};
 
 fn history() -> (MemDisk, Store<MemDisk>) {
     let disk = MemDisk::new();
@@ -220,6 +220,31 @@ fn a_purge_counts_only_snapshots_whose_checksums_fit() {
     let found = store.recover(Image::default).expect("recover");
     assert_eq!(found.last_logged, zxid(1, 14));
     assert!(names(&disk).contains(&"snapshot.0".to_owned()), "the third good one");
+}
+
+/// The fault: limits were constants of the code, whatever `jute.maxbuffer` allowed to be written.
+#[test]
+fn the_limit_for_records_is_the_configurations_for_logs_and_for_snapshots() {
+    let with = |max_record| StoreConfig { max_record, ..config() };
+    let long = |at: Zxid| txn_of(at, bytes::Bytes::from(vec![7; 3000]));
+    let disk = MemDisk::new();
+    let (mut store, _) = recovered(&disk);
+    snapshot(&mut store, Zxid::ZERO);
+    log(&mut store, 1, 1..=1);
+    store.append(zxid(1, 2), &long(zxid(1, 2)).bytes).expect("append");
+    store.roll().expect("roll");
+    let mut big = image("own", zxid(1, 2));
+    big.nodes[1].data = Some(bytes::Bytes::from(vec![7; 3000]));
+    store.write_snapshot(&big, zxid(1, 2)).expect("snapshot");
+    log(&mut store, 1, 3..=3);
+    let (_, found) = recovered_with(&disk, with(4000));
+    assert_eq!((found.snapshot_zxid, found.last_logged), (Some(zxid(1, 2)), zxid(1, 3)));
+    let error =
+        Store::open(disk.clone(), with(2000)).recover(Image::default).expect_err("neither can be read");
+    assert!(error.to_string().contains("snapshot.100000002"), "{error}");
+    remove(&disk, "snapshot.100000002");
+    let error = Store::open(disk, with(2000)).recover(Image::default).expect_err("the log cannot be read");
+    assert!(error.to_string().contains("longer than the 2000 that jute.maxbuffer allows"), "{error}");
 }
 
 #[test]
