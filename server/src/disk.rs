@@ -20,7 +20,7 @@ use zk_core::tree::{DataTree, TreeBuilder};
 use zk_jute::Zxid;
 use zk_jute::snapshot::SnapshotTail;
 use zk_store::{
-    DEFAULT_MAX_RECORD, FileDisk, LONGEST_RECORD, PendingSnapshot, Store, StoreConfig, StoreError,
+    DEFAULT_MAX_RECORD, FileDisk, LONGEST_RECORD, PendingSnapshot, PurgePlan, Store, StoreConfig, StoreError,
 };
 
 use crate::clock::wall_ms;
@@ -45,6 +45,8 @@ enum Message {
         result: Result<PendingSnapshot, StoreError>,
     },
     Purge,
+    /// The snapshots that a purge keeps are verified, or cannot be.
+    Verified(Result<PurgePlan, StoreError>),
 }
 
 /// Where operations go.
@@ -135,6 +137,8 @@ pub struct Storage {
     failed: bool,
     /// The directory was read once, so it may be purged.
     loaded: bool,
+    /// A thread verifies snapshots for a purge; one is enough.
+    purging: bool,
 }
 
 impl Storage {
@@ -160,6 +164,7 @@ impl Storage {
             group,
             failed: false,
             loaded: false,
+            purging: false,
         };
         (storage, own)
     }
@@ -195,7 +200,12 @@ impl Storage {
             }
             Message::Purge => {
                 self.commit();
-                self.purge();
+                self.start_purge();
+            }
+            Message::Verified(plan) => {
+                self.commit();
+                self.purging = false;
+                self.purge(plan);
             }
         }
     }
@@ -395,8 +405,25 @@ impl Storage {
         }
     }
 
-    fn purge(&mut self) {
-        match self.store.purge(self.config.snap_retain_count) {
+    /// Verifies on a thread of its own what a purge would keep: reading a large snapshot takes longer than any write may.
+    fn start_purge(&mut self) {
+        if self.purging {
+            return;
+        }
+        let check = match self.store.begin_purge(self.config.snap_retain_count) {
+            Ok(check) => check,
+            Err(failure) => return warn!("purge: {failure}"),
+        };
+        let own = self.own.clone();
+        let verify = move || own.send(Message::Verified(check.verify()));
+        match thread::Builder::new().name("purge-verify".to_owned()).spawn(verify) {
+            Ok(_) => self.purging = true,
+            Err(failure) => warn!("no thread for a purge: {failure}"),
+        }
+    }
+
+    fn purge(&mut self, plan: Result<PurgePlan, StoreError>) {
+        match plan.and_then(|plan| self.store.finish_purge(plan)) {
             Ok(removed) if removed.is_empty() => {}
             Ok(removed) => info!("purge: removed {removed:?}"),
             Err(failure) => {

@@ -35,7 +35,7 @@ pub use disk::{Disk, DiskFile, DiskUsage, is_no_space};
 pub use error::StoreError;
 pub use file_disk::FileDisk;
 pub use mem_disk::MemDisk;
-pub use purge::MIN_RETAIN;
+pub use purge::{MIN_RETAIN, PurgeCheck, PurgePlan};
 pub use recovery::Recovered;
 pub use repair::Repair;
 pub use snapshot_reader::{NullSink, load_snapshot};

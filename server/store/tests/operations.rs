@@ -211,6 +211,36 @@ fn a_purge_keeps_three_good_snapshots_and_every_log_they_need() {
     );
 }
 
+/// The fault: whole snapshots were read between two writes.
+#[test]
+fn a_purge_is_verified_beside_the_store_and_removes_only_if_what_was_verified_is_still_there() {
+    let begun = || {
+        let (disk, mut store) = history();
+        snapshot(&mut store, zxid(1, 14));
+        let check = store.begin_purge(3).expect("begin");
+        append(&mut store, zxid(1, 15));
+        store.sync().expect("sync");
+        let plan = std::thread::spawn(|| check.verify().expect("verify")).join().expect("the thread");
+        (disk, store, plan)
+    };
+    let nothing = Vec::<std::path::PathBuf>::new();
+    let (disk, mut store, plan) = begun();
+    snapshot(&mut store, zxid(1, 15));
+    let removed = store.finish_purge(plan).expect("finish");
+    assert_eq!(removed, ["snapshot.0", "snapshot.100000004", "log.100000001"].map(path));
+    assert_eq!(recovered(&disk).1.snapshot_zxid, Some(zxid(1, 15)), "one that came meanwhile stays");
+
+    let (_, mut store, plan) = begun();
+    store.truncate(zxid(1, 13)).expect("truncate");
+    assert_eq!(store.finish_purge(plan).expect("finish"), nothing, "history was cut");
+    let (disk, mut store, plan) = begun();
+    remove(&disk, "snapshot.100000008");
+    assert_eq!(store.finish_purge(plan).expect("finish"), nothing, "one is gone");
+    let (disk, mut store, plan) = begun();
+    write(&disk, "snapshot.100000008", b"another");
+    assert_eq!(store.finish_purge(plan).expect("finish"), nothing, "one is another");
+}
+
 #[test]
 fn a_purge_counts_only_snapshots_whose_checksums_fit() {
     let (disk, mut store) = history();
