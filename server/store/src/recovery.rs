@@ -135,12 +135,19 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    /// Creates missing directories and makes every name seen from now on durable.
-    fn check_directories(&self) -> Result<(), StoreError> {
-        for dir in [&self.layout.snap_dir, &self.layout.log_dir] {
+    /// Creates missing directories and makes every name seen from now on durable. So are the directories' own names, once
+    /// a start: a process that was killed, or another server, may have made them and not synced that.
+    fn check_directories(&mut self) -> Result<(), StoreError> {
+        for (dir, parent) in
+            [(&self.layout.snap_dir, &self.cfg.data_dir), (&self.layout.log_dir, &self.layout.log_root)]
+        {
             self.disk.create_dir_all(dir).map_err(StoreError::io(dir, "create"))?;
             files::sync_dir(&self.disk, dir)?;
+            if !self.directories_durable {
+                files::sync_dir(&self.disk, parent)?;
+            }
         }
+        self.directories_durable = true;
         if self.layout.split() {
             check_not_mixed(&self.disk, &self.layout)?;
         }

@@ -46,6 +46,8 @@ pub struct Store<D: Disk> {
     pub(crate) current: Epoch,
     /// Bumped by whatever makes snapshots in the making worthless.
     pub(crate) generation: u64,
+    /// The names of the directories themselves were made durable.
+    pub(crate) directories_durable: bool,
     /// A snapshot or a log exists.
     pub(crate) has_history: bool,
     /// The `clean` marker is on disk and must go before anything changes.
@@ -74,6 +76,7 @@ impl<D: Disk> Store<D> {
             accepted: Epoch(0),
             current: Epoch(0),
             generation: 0,
+            directories_durable: false,
             has_history: false,
             clean_marker: false,
             initialize: false,
