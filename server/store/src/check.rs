@@ -282,7 +282,10 @@ fn check_log<D: Disk>(
         match walk.last {
             Some(previous) if zxid <= previous => repeated += 1,
             Some(previous) if !zxid.follows(previous) => jumps.push((offset, previous, zxid)),
-            Some(_) | None => {}
+            Some(_) => {}
+            // What came before the first log is in the snapshot.
+            None => jumps
+                .extend(snapshot.filter(|at| zxid > *at && !zxid.follows(*at)).map(|at| (offset, at, zxid))),
         }
         walk.last = walk.last.max(Some(zxid));
     });

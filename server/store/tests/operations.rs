@@ -350,6 +350,24 @@ fn the_offline_check_names_damage_gaps_and_bad_epochs() {
     assert!(report.problems.iter().any(|problem| problem.what.contains("lower than currentEpoch 9")));
 }
 
+/// The fault: only holes between two logs were found.
+#[test]
+fn the_offline_check_finds_a_hole_between_the_newest_snapshot_and_the_first_log() {
+    let (disk, mut store) = history();
+    store.roll().expect("roll");
+    log(&mut store, 1, 15..=16);
+    for name in ["log.100000001", "log.100000005", "log.100000009", "log.10000000d"] {
+        let usable = check_dir(&disk, &config()).expect("check").is_usable();
+        assert!(usable, "{name} and the later ones are there");
+        remove(&disk, name);
+    }
+    let report = check_dir(&disk, &config()).expect("check");
+    let found: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    assert!(!report.is_usable(), "{found:?}");
+    assert!(found.iter().any(|text| text.contains("0x10000000f does not follow 0x10000000c")), "{found:?}");
+    assert!(Store::open(disk, config()).recover(Image::default).is_err(), "a start finds it too");
+}
+
 #[test]
 fn a_leader_reads_the_range_after_any_logged_zxid_and_no_other() {
     let (disk, _) = history();

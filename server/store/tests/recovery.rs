@@ -123,7 +123,15 @@ fn repeated_records_are_skipped_and_different_ones_refused() {
     let mixed = [&second[..second_len], &other[16..]].concat();
     write(&disk, "log.100000004", &mixed);
     assert!(refused(&disk).to_string().contains("different transaction 0x100000006"));
-    assert!(first.len() >= first_len);
+
+    // Across files, of which the later repeats the earlier.
+    remove(&disk, "snapshot.100000003");
+    let later = [&second[..second_len], &first[16..first_len]].concat();
+    write(&disk, "log.100000004", &later);
+    let (_, found) = recovered(&disk);
+    assert_eq!(zxids(&found), (1..=6).map(|counter| zxid(1, counter)).collect::<Vec<_>>());
+    let file = path("log.100000004");
+    assert_eq!(found.repairs, [Repair::DuplicatesSkipped { file, count: 3, first: zxid(1, 1) }]);
 }
 
 /// A log with another transaction of zxid 1:6.
