@@ -94,8 +94,8 @@ impl StorageStatus {
         let of = |dir: &std::path::Path| {
             let stat = rustix::fs::statvfs(dir).ok()?;
             Some(Usage {
-                total: stat.f_blocks * stat.f_frsize,
-                free: stat.f_bavail * stat.f_frsize,
+                total: stat.f_blocks.saturating_mul(stat.f_frsize),
+                free: stat.f_bavail.saturating_mul(stat.f_frsize),
                 inodes_free: stat.f_favail,
             })
         };
@@ -458,7 +458,6 @@ pub fn store_config(config: &StorageConfig) -> StoreConfig {
         log_dir: config.data_log_dir.clone(),
         prealloc_bytes: config.prealloc_bytes,
         autocreate: config.db_autocreate,
-        snap_retain: config.snap_retain_count,
         force_sync: config.force_sync,
         trust_empty: config.trust_empty_snapshot,
         max_record: max_record(config.max_record),

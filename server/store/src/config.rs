@@ -25,8 +25,6 @@ pub struct StoreConfig {
     pub prealloc_bytes: u64,
     /// `zookeeper.db.autocreate`: an empty directory is an empty database, not a lost one.
     pub autocreate: bool,
-    /// `autopurge.snapRetainCount`: verified snapshots that a purge keeps, at least 3.
-    pub snap_retain: usize,
     /// `forceSync`: off, a power cut may lose acknowledged transactions.
     pub force_sync: bool,
     /// `zookeeper.snapshot.trust.empty`: logs without any snapshot are complete (upgrades from 3.4).
@@ -47,7 +45,6 @@ impl StoreConfig {
             data_dir,
             prealloc_bytes: 64 << 20,
             autocreate: true,
-            snap_retain: 3,
             force_sync: true,
             trust_empty: false,
             max_record: DEFAULT_MAX_RECORD,

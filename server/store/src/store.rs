@@ -8,7 +8,7 @@ use bytes::Bytes;
 use zk_jute::{Epoch, Zxid};
 
 use crate::config::StoreConfig;
-use crate::disk::{Disk, DiskUsage};
+use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::files;
 use crate::log_reader::zxid_of;
@@ -100,23 +100,9 @@ impl<D: Disk> Store<D> {
         self.last_durable
     }
 
-    /// The last transaction appended, synced or not.
-    pub const fn last_appended(&self) -> Zxid {
-        self.last_appended
-    }
-
     /// Bytes of records appended since the log was rolled.
     pub const fn log_bytes_since_roll(&self) -> u64 {
         self.log.bytes_since_roll()
-    }
-
-    /// Space on the file systems of the snapshots and of the logs.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`] if the system does not tell.
-    pub fn usage(&self) -> Result<(DiskUsage, DiskUsage), StoreError> {
-        let of = |dir: &std::path::Path| self.disk.usage(dir).map_err(StoreError::io(dir, "measure"));
-        Ok((of(&self.cfg.data_dir)?, of(&self.cfg.log_dir)?))
     }
 
     /// Appends a transaction; it is durable after the next [`Store::sync`]. `body` is the transaction as it is logged.
