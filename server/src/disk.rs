@@ -19,7 +19,9 @@ use zk_core::input::{DiskError, Persisted, Recovery};
 use zk_core::tree::{DataTree, TreeBuilder};
 use zk_jute::Zxid;
 use zk_jute::snapshot::SnapshotTail;
-use zk_store::{FileDisk, PendingSnapshot, Store, StoreConfig, StoreError};
+use zk_store::{
+    DEFAULT_MAX_RECORD, FileDisk, LONGEST_RECORD, PendingSnapshot, PurgePlan, Store, StoreConfig, StoreError,
+};
 
 use crate::clock::wall_ms;
 use crate::config::StorageConfig;
@@ -43,6 +45,8 @@ enum Message {
         result: Result<PendingSnapshot, StoreError>,
     },
     Purge,
+    /// The snapshots that a purge keeps are verified, or cannot be.
+    Verified(Result<PurgePlan, StoreError>),
 }
 
 /// Where operations go.
@@ -90,8 +94,8 @@ impl StorageStatus {
         let of = |dir: &std::path::Path| {
             let stat = rustix::fs::statvfs(dir).ok()?;
             Some(Usage {
-                total: stat.f_blocks * stat.f_frsize,
-                free: stat.f_bavail * stat.f_frsize,
+                total: stat.f_blocks.saturating_mul(stat.f_frsize),
+                free: stat.f_bavail.saturating_mul(stat.f_frsize),
                 inodes_free: stat.f_favail,
             })
         };
@@ -133,6 +137,8 @@ pub struct Storage {
     failed: bool,
     /// The directory was read once, so it may be purged.
     loaded: bool,
+    /// A thread verifies snapshots for a purge; one is enough.
+    purging: bool,
 }
 
 impl Storage {
@@ -158,6 +164,7 @@ impl Storage {
             group,
             failed: false,
             loaded: false,
+            purging: false,
         };
         (storage, own)
     }
@@ -193,7 +200,12 @@ impl Storage {
             }
             Message::Purge => {
                 self.commit();
-                self.purge();
+                self.start_purge();
+            }
+            Message::Verified(plan) => {
+                self.commit();
+                self.purging = false;
+                self.purge(plan);
             }
         }
     }
@@ -393,8 +405,25 @@ impl Storage {
         }
     }
 
-    fn purge(&mut self) {
-        match self.store.purge(self.config.snap_retain_count) {
+    /// Verifies on a thread of its own what a purge would keep: reading a large snapshot takes longer than any write may.
+    fn start_purge(&mut self) {
+        if self.purging {
+            return;
+        }
+        let check = match self.store.begin_purge(self.config.snap_retain_count) {
+            Ok(check) => check,
+            Err(failure) => return warn!("purge: {failure}"),
+        };
+        let own = self.own.clone();
+        let verify = move || own.send(Message::Verified(check.verify()));
+        match thread::Builder::new().name("purge-verify".to_owned()).spawn(verify) {
+            Ok(_) => self.purging = true,
+            Err(failure) => warn!("no thread for a purge: {failure}"),
+        }
+    }
+
+    fn purge(&mut self, plan: Result<PurgePlan, StoreError>) {
+        match plan.and_then(|plan| self.store.finish_purge(plan)) {
             Ok(removed) if removed.is_empty() => {}
             Ok(removed) => info!("purge: removed {removed:?}"),
             Err(failure) => {
@@ -410,6 +439,13 @@ impl Storage {
     }
 }
 
+/// Bytes of the longest record that is read, with upstream's allowance for what a request becomes in the log. Never less
+/// than by default: `jute.maxbuffer` may have been larger when the files were written.
+fn max_record(configured: usize) -> usize {
+    const ALLOWANCE: usize = 1 << 20;
+    configured.saturating_add(ALLOWANCE).clamp(DEFAULT_MAX_RECORD, LONGEST_RECORD)
+}
+
 /// A snapshot's footer without its digest, so that the nodes are taken as they are.
 fn undigested(tail: SnapshotTail) -> SnapshotTail {
     SnapshotTail { digest: None, ..tail }
@@ -422,9 +458,9 @@ pub fn store_config(config: &StorageConfig) -> StoreConfig {
         log_dir: config.data_log_dir.clone(),
         prealloc_bytes: config.prealloc_bytes,
         autocreate: config.db_autocreate,
-        snap_retain: config.snap_retain_count,
         force_sync: config.force_sync,
         trust_empty: config.trust_empty_snapshot,
+        max_record: max_record(config.max_record),
         ..StoreConfig::new(&config.data_dir)
     }
 }
@@ -444,4 +480,31 @@ fn disk_error(error: StoreError) -> DiskError {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sources, load};
+
+    /// The fault: what a raised `jute.maxbuffer` allowed to be logged could not be read back.
+    #[test]
+    fn what_jute_maxbuffer_allows_can_be_read_back() {
+        let dir = tempfile::tempdir().expect("directory");
+        let limit = |text: &str| {
+            let file = dir.path().join("zoo.cfg");
+            let text = format!("dataDir={}\nclientPort=1\ntickTime=2000\n{text}\n", dir.path().display());
+            std::fs::write(&file, text).expect("write");
+            let loaded = load(&Sources { file: Some(file), ..Sources::default() }).expect("valid");
+            store_config(&loaded.config.storage).max_record
+        };
+        assert_eq!(limit(""), 256 << 20, "far above the default");
+        assert_eq!(limit("jute.maxbuffer=1048576"), 256 << 20, "never lowered");
+        assert_eq!(
+            limit("jute.maxbuffer=536870911"),
+            (1 << 30) - 2 + (1 << 20),
+            "twice, as upstream, and 1 MiB"
+        );
+        assert_eq!(limit("jute.maxbuffer=536870911\njute.maxbuffer.extrasize=2147483647"), LONGEST_RECORD);
+    }
 }

@@ -17,7 +17,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use tracing::error;
-use zk_store::StoreConfig;
+use zk_store::{LONGEST_RECORD, StoreConfig};
 
 use crate::cli::Exit;
 
@@ -39,7 +39,7 @@ pub fn check(
     as_json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let mut config = StoreConfig::new(dir);
+    let mut config = StoreConfig { max_record: LONGEST_RECORD, ..StoreConfig::new(dir) };
     config.log_dir = log_dir.unwrap_or_else(|| dir.to_owned());
     for dir in [&config.data_dir, &config.log_dir] {
         if !dir.join(VERSION_DIR).is_dir() {

@@ -34,7 +34,7 @@ pub(super) fn print(file: &Path, as_json: bool, out: &mut dyn Write) -> anyhow::
     }
     let (offset, damage) = match end {
         Ok(LogFileEnd::Clean { offset }) => (offset, None),
-        Ok(LogFileEnd::Damaged { offset, what }) => (offset, Some(what)),
+        Ok(LogFileEnd::Damaged { offset, what, .. }) => (offset, Some(what)),
         Ok(LogFileEnd::Headless) => (0, Some("the file has no header and holds no record".to_owned())),
         Err(StoreError::Corrupt { offset, what, .. }) => (offset, Some(what)),
         Err(error) => return Err(error.into()),

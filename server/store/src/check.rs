@@ -19,7 +19,7 @@ use crate::files::{self, Marker};
 use crate::names::{self, ACCEPTED_EPOCH, CLEAN, CURRENT_EPOCH, INSTALLING, Layout, Named};
 use crate::recovery::check_not_mixed;
 use crate::recovery_epochs::{EpochFile, read_epoch};
-use crate::snapshot_reader::load_snapshot;
+use crate::snapshot_reader::load_within;
 
 /// How bad a [`Problem`] is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -161,7 +161,7 @@ pub fn check_dir<D: Disk>(disk: &D, cfg: &StoreConfig) -> Result<CheckReport, St
     {
         report.absorb(error)?;
     }
-    let snapshots = check_snapshots(disk, &layout, &mut report)?;
+    let snapshots = check_snapshots(disk, &layout, cfg.max_record, &mut report)?;
     let logged = check_logs(disk, &layout, snapshots, &mut report)?;
     let last = logged.max(snapshots);
     report.last_zxid = last.map(|zxid| zxid.to_string());
@@ -191,12 +191,13 @@ impl SnapshotSink for Counter {
 fn check_snapshots<D: Disk>(
     disk: &D,
     layout: &Layout,
+    limit: usize,
     report: &mut CheckReport,
 ) -> Result<Option<Zxid>, StoreError> {
     let mut newest = None;
     for snapshot in files::list_snapshots(disk, layout)? {
         let mut counter = Counter::default();
-        let loaded = load_snapshot(disk, &snapshot.path, &mut counter);
+        let loaded = load_within(disk, &snapshot.path, limit, &mut counter);
         let valid = loaded.is_ok();
         let digest = loaded.as_ref().ok().and_then(|tail| tail.digest);
         if let Err(error) = loaded {
@@ -223,22 +224,49 @@ fn check_logs<D: Disk>(
     snapshot: Option<Zxid>,
     report: &mut CheckReport,
 ) -> Result<Option<Zxid>, StoreError> {
-    let logs = files::list_logs(disk, layout)?;
-    let newest = logs.last().map(|log| log.path.clone());
-    let mut last: Option<Zxid> = None;
-    for log in &logs {
-        let is_newest = newest.as_ref() == Some(&log.path);
-        check_log(disk, log, snapshot, is_newest, &mut last, report)?;
+    let mut walk = LogWalk::default();
+    for log in &files::list_logs(disk, layout)? {
+        check_log(disk, log, snapshot, &mut walk, report)?;
     }
-    Ok(last)
+    if let Some(doubt) = walk.doubt.take() {
+        let severity = if doubt.durable { Severity::Error } else { Severity::Warning };
+        report.add(severity, &doubt.file, Some(doubt.offset), doubt.what);
+    }
+    Ok(walk.last)
+}
+
+/// The logs so far.
+#[derive(Default)]
+struct LogWalk {
+    last: Option<Zxid>,
+    doubt: Option<Doubt>,
+}
+
+/// How the last log with a record ends, if that is in damage: how bad it is shows in what comes next.
+struct Doubt {
+    file: PathBuf,
+    offset: u64,
+    what: String,
+    durable: bool,
+    cut_short: bool,
+}
+
+impl LogWalk {
+    /// Another log begins with `zxid`: a start accepts damage before it if nothing can be missing.
+    fn enter(&mut self, zxid: Zxid, report: &mut CheckReport) {
+        let Some(doubt) = self.doubt.take() else { return };
+        let last = self.last.unwrap_or(Zxid::ZERO);
+        let harmless = last.next_in_epoch() == Some(zxid) || doubt.cut_short && zxid.epoch() > last.epoch();
+        let severity = if harmless { Severity::Warning } else { Severity::Error };
+        report.add(severity, &doubt.file, Some(doubt.offset), doubt.what);
+    }
 }
 
 fn check_log<D: Disk>(
     disk: &D,
     log: &Named,
     snapshot: Option<Zxid>,
-    is_newest: bool,
-    last: &mut Option<Zxid>,
+    walk: &mut LogWalk,
     report: &mut CheckReport,
 ) -> Result<(), StoreError> {
     let mut seen: Option<(Zxid, Zxid)> = None;
@@ -246,14 +274,20 @@ fn check_log<D: Disk>(
     let mut jumps = Vec::new();
     let end = dump_log(disk, &log.path, &mut |offset, txn| {
         let zxid = txn.zxid();
+        if seen.is_none() {
+            walk.enter(zxid, report);
+        }
         records += 1;
         seen = Some((seen.map_or(zxid, |(first, _)| first), zxid));
-        match *last {
+        match walk.last {
             Some(previous) if zxid <= previous => repeated += 1,
             Some(previous) if !zxid.follows(previous) => jumps.push((offset, previous, zxid)),
-            Some(_) | None => {}
+            Some(_) => {}
+            // What came before the first log is in the snapshot.
+            None => jumps
+                .extend(snapshot.filter(|at| zxid > *at && !zxid.follows(*at)).map(|at| (offset, at, zxid))),
         }
-        *last = (*last).max(Some(zxid));
+        walk.last = walk.last.max(Some(zxid));
     });
     for (offset, previous, zxid) in jumps {
         // A snapshot that a leader sent bridges a hole in the logs.
@@ -272,9 +306,8 @@ fn check_log<D: Disk>(
     match end {
         Ok(LogFileEnd::Clean { .. }) => {}
         Ok(LogFileEnd::Headless) => report.add(Severity::Warning, &log.path, Some(0), "there is no header"),
-        Ok(LogFileEnd::Damaged { offset, what }) => {
-            let severity = if is_newest { Severity::Warning } else { Severity::Error };
-            report.add(severity, &log.path, Some(offset), what);
+        Ok(LogFileEnd::Damaged { offset, what, durable, cut_short }) => {
+            walk.doubt.get_or_insert(Doubt { file: log.path.clone(), offset, what, durable, cut_short });
         }
         Err(error) => report.absorb(error)?,
     }

@@ -7,6 +7,13 @@ use std::path::PathBuf;
 /// tail (see [`crate::log_reader`]).
 pub const MAX_UNSYNCED: u64 = 16 << 20;
 
+/// Longest transaction or snapshot record that is read unless the caller says otherwise, 256 MiB: far more than any
+/// server writes by default, yet garbage cannot claim all memory.
+pub const DEFAULT_MAX_RECORD: usize = 256 << 20;
+
+/// Longest record that a file can hold: its length is a Java int. For tools that are not told what a server may write.
+pub const LONGEST_RECORD: usize = i32::MAX as usize;
+
 /// Settings of a [`crate::Store`]. Defaults are upstream's.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
@@ -18,12 +25,13 @@ pub struct StoreConfig {
     pub prealloc_bytes: u64,
     /// `zookeeper.db.autocreate`: an empty directory is an empty database, not a lost one.
     pub autocreate: bool,
-    /// `autopurge.snapRetainCount`: verified snapshots that a purge keeps, at least 3.
-    pub snap_retain: usize,
     /// `forceSync`: off, a power cut may lose acknowledged transactions.
     pub force_sync: bool,
     /// `zookeeper.snapshot.trust.empty`: logs without any snapshot are complete (upgrades from 3.4).
     pub trust_empty: bool,
+    /// Longest transaction or snapshot record in bytes, at most [`LONGEST_RECORD`]. It must be no less than what any member
+    /// may write (`jute.maxbuffer` and what upstream allows on top of it), or what was logged could not be read back.
+    pub max_record: usize,
     /// Bytes kept aside so that epoch files and markers can be written on a full disk. 0 keeps none.
     pub reserve_bytes: u64,
 }
@@ -37,9 +45,9 @@ impl StoreConfig {
             data_dir,
             prealloc_bytes: 64 << 20,
             autocreate: true,
-            snap_retain: 3,
             force_sync: true,
             trust_empty: false,
+            max_record: DEFAULT_MAX_RECORD,
             reserve_bytes: 64 << 10,
         }
     }

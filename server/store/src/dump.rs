@@ -6,12 +6,12 @@ use std::path::Path;
 use zk_jute::Zxid;
 use zk_jute::txn::LoggedTxn;
 
-use crate::config::StoreConfig;
+use crate::config::{LONGEST_RECORD, StoreConfig};
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::files;
 use crate::log_chain::{self, Seen};
-use crate::log_reader::{LogEnd, LogReader, Next, Opened};
+use crate::log_reader::{Damage, LogReader, Next, Opened, Rest};
 use crate::names::Layout;
 
 /// How a log file ends.
@@ -19,8 +19,9 @@ use crate::names::Layout;
 pub enum LogFileEnd {
     /// After the last record there is nothing but preallocated space.
     Clean { offset: u64 },
-    /// Something else than a record or zeros.
-    Damaged { offset: u64, what: String },
+    /// Something else than a record or zeros. `durable`: intact records behind it show that it was durable once, so a
+    /// start would not cut it. `cut_short`: it is the start of one record that was never written to its end.
+    Damaged { offset: u64, what: String, durable: bool, cut_short: bool },
     /// There is not even a header.
     Headless,
 }
@@ -34,15 +35,23 @@ pub fn dump_log<D: Disk>(
     path: &Path,
     visit: &mut dyn FnMut(u64, &LoggedTxn),
 ) -> Result<LogFileEnd, StoreError> {
-    let Opened::Log(mut reader) = LogReader::open(disk, path)? else { return Ok(LogFileEnd::Headless) };
+    let Opened::Log(mut reader) = LogReader::open(disk, path, LONGEST_RECORD)? else {
+        return Ok(LogFileEnd::Headless);
+    };
+    let mut last = Zxid::ZERO;
     loop {
         match reader.next()? {
-            Next::Txn { offset, txn } => visit(offset, &txn),
+            Next::Txn { offset, txn } => {
+                last = last.max(txn.zxid());
+                visit(offset, &txn);
+            }
             Next::End(end) => {
                 let offset = reader.offset();
-                return Ok(match reader.tail_damage(end)? {
-                    LogEnd::Clean => LogFileEnd::Clean { offset },
-                    LogEnd::Damaged { what } => LogFileEnd::Damaged { offset, what },
+                return Ok(match reader.rest(end, last)? {
+                    Rest::Nothing => LogFileEnd::Clean { offset },
+                    Rest::Damaged(Damage { what, cut_short, durable }) => {
+                        LogFileEnd::Damaged { offset, what, durable: durable.is_some(), cut_short }
+                    }
                 });
             }
         }
@@ -63,7 +72,7 @@ pub fn for_each_txn<D: Disk>(
 ) -> Result<Zxid, StoreError> {
     let logs = files::list_logs(disk, &Layout::new(cfg))?;
     let needed = log_chain::needed_after(&logs, after);
-    let walked = log_chain::walk(disk, needed, Some(after), &mut |_, _, seen| match seen {
+    let walked = log_chain::walk(disk, needed, cfg.max_record, Some(after), &mut |_, _, seen| match seen {
         Seen::New(txn) => visit(txn),
         Seen::Again(_) => Ok(()),
     })?;

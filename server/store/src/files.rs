@@ -129,7 +129,7 @@ pub(crate) struct Window<F> {
 }
 
 /// Bytes read at once. A longer record makes the window grow to its length.
-const WINDOW: usize = 1 << 20;
+pub(crate) const WINDOW: usize = 1 << 20;
 
 impl<F: DiskFile> Window<F> {
     pub(crate) fn open<D: Disk<File = F>>(disk: &D, path: &Path) -> Result<Self, StoreError> {

@@ -26,7 +26,7 @@ use crate::files;
 use crate::log_reader::{HEADER, encode_record, zxid_of};
 use crate::names::{self, INSTALLING};
 use crate::repair::Repair;
-use crate::snapshot_reader::{NullSink, load_snapshot};
+use crate::snapshot_reader::{NullSink, load_within};
 use crate::snapshot_writer::{PendingSnapshot, SnapshotWriter, write_file};
 use crate::store::Store;
 
@@ -160,7 +160,7 @@ impl<D: Disk> Store<D> {
             let what = "the snapshot that an interrupted installation announces is missing";
             return Err(StoreError::corrupt(&path, 0, what));
         }
-        load_snapshot(&self.disk, &path, &mut NullSink)?;
+        load_within(&self.disk, &path, self.cfg.max_record, &mut NullSink)?;
         if let Some(first) = announced.log {
             let (tmp, named) = (self.layout.install_log_tmp(), self.layout.log(first));
             if !files::exists(&self.disk, &tmp)? && !files::exists(&self.disk, &named)? {

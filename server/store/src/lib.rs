@@ -30,12 +30,12 @@ mod snapshot_writer;
 mod store;
 mod truncate;
 
-pub use config::{MAX_UNSYNCED, StoreConfig};
+pub use config::{DEFAULT_MAX_RECORD, LONGEST_RECORD, MAX_UNSYNCED, StoreConfig};
 pub use disk::{Disk, DiskFile, DiskUsage, is_no_space};
 pub use error::StoreError;
 pub use file_disk::FileDisk;
 pub use mem_disk::MemDisk;
-pub use purge::MIN_RETAIN;
+pub use purge::{MIN_RETAIN, PurgeCheck, PurgePlan};
 pub use recovery::Recovered;
 pub use repair::Repair;
 pub use snapshot_reader::{NullSink, load_snapshot};

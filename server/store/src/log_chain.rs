@@ -1,18 +1,18 @@
 //! Reading history across log files: nothing is skipped silently (invariant 10).
 //!
 //! Every transaction must follow the one before it. Damage at the end of the newest log is a torn tail, which may be
-//! cut; damage anywhere else is harmless only if the next record proves by its zxid that nothing is missing.
-//! Repeated records (ZOOKEEPER-4541) are tolerated, contradicting ones are not.
+//! cut, unless intact records behind it show that it was durable. Damage anywhere else is harmless only if the next
+//! record proves by its zxid that nothing is missing, or if it is an append that a server was stopped in: those of
+//! upstream begin a new file then and leave the old one as it is. Repeated records (ZOOKEEPER-4541) are tolerated, contradicting ones are not.
 
 use std::path::{Path, PathBuf};
 
 use zk_jute::Zxid;
 use zk_jute::txn::LoggedTxn;
 
-use crate::config::MAX_UNSYNCED;
 use crate::disk::{Disk, DiskFile};
 use crate::error::StoreError;
-use crate::log_reader::{LogEnd, LogReader, Next, Opened};
+use crate::log_reader::{Damage, Intact, LogReader, Next, Opened, Rest};
 use crate::names::Named;
 use crate::repair::Repair;
 
@@ -66,38 +66,56 @@ pub(crate) fn needed_after(logs: &[Named], after: Zxid) -> &[Named] {
 }
 
 /// Calls `visit` for each transaction after `after` in `logs` (oldest first). With `after` `None` the first record is
-/// taken as it is, and the caller judges whether history may begin there.
+/// taken as it is, and the caller judges whether history may begin there. Records longer than `limit` bytes are damage.
 ///
 /// # Errors
 /// A gap, damage that may have swallowed transactions, or whatever `visit` returns.
 pub(crate) fn walk<D: Disk>(
     disk: &D,
     logs: &[Named],
+    limit: usize,
     after: Option<Zxid>,
     visit: &mut dyn FnMut(&Path, u64, Seen) -> Result<(), StoreError>,
 ) -> Result<Walked, StoreError> {
     let walked = Walked { last: after.unwrap_or(Zxid::ZERO), ..Walked::default() };
-    let mut walk = Walk { after, doubt: None, previous: None, walked, visit };
+    let mut walk = Walk { limit, after, doubt: None, previous: None, walked, visit };
     for log in logs {
         walk.file(disk, &log.path)?;
     }
     walk.finish()
 }
 
-struct Walk<'a, F> {
+/// Damage that the next record must prove harmless.
+struct Doubt {
+    file: PathBuf,
+    offset: u64,
+    what: String,
+    /// No whole record was ever there.
+    cut_short: bool,
+}
+
+/// A file with something in it, and what is behind its last record.
+struct Ended {
+    file: PathBuf,
+    offset: u64,
+    size: u64,
+    rest: Rest,
+}
+
+struct Walk<'a> {
+    limit: usize,
     /// Transactions up to here are known to the caller.
     after: Option<Zxid>,
     /// Damage since the last record, of which the next record must prove that it swallowed nothing.
-    doubt: Option<(PathBuf, u64, String)>,
-    /// The last file with a record, and how it ended.
-    previous: Option<(LogReader<F>, LogEnd, PathBuf)>,
+    doubt: Option<Doubt>,
+    previous: Option<Ended>,
     walked: Walked,
     visit: &'a mut dyn FnMut(&Path, u64, Seen) -> Result<(), StoreError>,
 }
 
-impl<F: DiskFile> Walk<'_, F> {
-    fn file<D: Disk<File = F>>(&mut self, disk: &D, path: &Path) -> Result<(), StoreError> {
-        let mut reader = match LogReader::open(disk, path)? {
+impl Walk<'_> {
+    fn file<D: Disk>(&mut self, disk: &D, path: &Path) -> Result<(), StoreError> {
+        let mut reader = match LogReader::open(disk, path, self.limit)? {
             Opened::Log(reader) => reader,
             Opened::Headless => {
                 let size = disk.open(path, false).and_then(|mut file| file.size());
@@ -113,7 +131,7 @@ impl<F: DiskFile> Walk<'_, F> {
                 Next::End(end) => break end,
                 Next::Txn { offset, txn } => {
                     if offset == start {
-                        self.enter()?;
+                        self.enter();
                     }
                     let zxid = txn.zxid();
                     if self.txn(path, offset, txn)? {
@@ -126,31 +144,31 @@ impl<F: DiskFile> Walk<'_, F> {
         if let Some((count, first)) = repeated {
             self.walked.notes.push(Repair::DuplicatesSkipped { file: path.to_owned(), count, first });
         }
-        // Zeros right after the header: only a look behind them tells an empty log from a torn one.
-        let end = if reader.offset() == start { reader.tail_damage(end)? } else { end };
-        if reader.offset() == start && end == LogEnd::Clean {
-            let (file, size) = (path.to_owned(), reader.size());
+        let rest = reader.rest(end, self.walked.last)?;
+        let (file, offset, size) = (path.to_owned(), reader.offset(), reader.size());
+        if offset == start && rest == Rest::Nothing {
             self.walked.empty.push(EmptyLog { file, size, headless: false });
-        } else {
-            if reader.offset() == start {
-                self.enter()?;
-            }
-            self.walked.files.push(path.to_owned());
-            self.previous = Some((reader, end, path.to_owned()));
+            return Ok(());
         }
+        if offset == start {
+            self.enter();
+        }
+        self.walked.files.push(file.clone());
+        self.previous = Some(Ended { file, offset, size, rest });
         Ok(())
     }
 
     /// A file with content begins: the one before it is not the newest, so its damage is no torn tail.
-    fn enter(&mut self) -> Result<(), StoreError> {
-        if let Some((reader, LogEnd::Damaged { what }, path)) = self.previous.take() {
-            self.doubt.get_or_insert((path, reader.offset(), what));
+    fn enter(&mut self) {
+        if let Some(Ended { file, offset, rest: Rest::Damaged(damage), .. }) = self.previous.take() {
+            let Damage { what, cut_short, .. } = damage;
+            self.doubt.get_or_insert(Doubt { file, offset, what, cut_short });
         }
         // A log without a record is no doubt if its header is whole: nothing was ever appended to it.
         for empty in self.walked.empty.drain(..).filter(|empty| empty.headless) {
-            self.doubt.get_or_insert((empty.file, 0, "the file has no header".to_owned()));
+            let what = "the file has no header".to_owned();
+            self.doubt.get_or_insert(Doubt { file: empty.file, offset: 0, what, cut_short: false });
         }
-        Ok(())
     }
 
     /// Returns whether the transaction repeats one that was handed over.
@@ -161,7 +179,7 @@ impl<F: DiskFile> Walk<'_, F> {
         if known && zxid <= last {
             if self.after.is_some_and(|after| zxid <= after) {
                 // Whatever was damaged before this record is older still, and so known to the caller.
-                if let Some((file, offset, what)) = self.doubt.take() {
+                if let Some(Doubt { file, offset, what, .. }) = self.doubt.take() {
                     self.walked.notes.push(Repair::DamageTolerated { file, offset, what });
                 }
                 return Ok(false);
@@ -180,10 +198,10 @@ impl<F: DiskFile> Walk<'_, F> {
     }
 
     /// Damage before `zxid` swallowed nothing if `zxid` is the very next of its epoch. The first of a new epoch proves
-    /// nothing about the end of the old one.
+    /// nothing about the end of the old one; only a record that was never whole was never acknowledged either.
     fn settle_doubt(&mut self, last: Zxid, zxid: Zxid) -> Result<(), StoreError> {
-        let Some((file, offset, what)) = self.doubt.take() else { return Ok(()) };
-        if last.next_in_epoch() != Some(zxid) {
+        let Some(Doubt { file, offset, what, cut_short }) = self.doubt.take() else { return Ok(()) };
+        if last.next_in_epoch() != Some(zxid) && !(cut_short && zxid.epoch() > last.epoch()) {
             let what = format!("{what}; the logs continue with {zxid}, and what came after {last} is lost");
             return Err(StoreError::Corrupt { file, offset, what });
         }
@@ -192,17 +210,16 @@ impl<F: DiskFile> Walk<'_, F> {
     }
 
     fn finish(mut self) -> Result<Walked, StoreError> {
-        let Some((mut reader, end, file)) = self.previous.take() else { return Ok(self.walked) };
-        let LogEnd::Damaged { what } = reader.tail_damage(end)? else { return Ok(self.walked) };
-        let (last_intact, count) = reader.intact_behind(self.walked.last)?;
-        let offset = reader.offset();
-        if last_intact - offset > MAX_UNSYNCED {
-            let what = format!(
-                "{what}; {count} intact records follow, up to byte {last_intact}, so this was no torn write"
-            );
-            return Err(StoreError::corrupt(&file, offset, what));
+        let Some(Ended { file, offset, size, rest: Rest::Damaged(damage) }) = self.previous.take() else {
+            return Ok(self.walked);
+        };
+        let Damage { what, durable, .. } = damage;
+        if let Some(Intact { count, end, .. }) = durable {
+            let what =
+                format!("{what}; {count} intact records follow, up to byte {end}, so this was no torn write");
+            return Err(StoreError::Corrupt { file, offset, what });
         }
-        self.walked.torn = Some(TornTail { file, offset, size: reader.size(), what });
+        self.walked.torn = Some(TornTail { file, offset, size, what });
         Ok(self.walked)
     }
 }

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use zk_jute::Zxid;
 use zk_jute::txn::{LoggedTxn, TxnHeader};
 
+use crate::config::MAX_UNSYNCED;
 use crate::disk::{Disk, DiskFile};
 use crate::error::StoreError;
-use crate::files::Window;
+use crate::files::{WINDOW, Window};
 
 /// Bytes of the file header.
 pub(crate) const HEADER_LEN: usize = 16;
@@ -18,10 +19,14 @@ pub(crate) const HEADER_LEN: usize = 16;
 const PREFIX_LEN: usize = 12;
 /// Ends every record.
 const END_OF_RECORD: u8 = 0x42;
-/// Longest record that is read, 256 MiB: far more than any server writes, yet garbage cannot claim all memory.
-pub(crate) const MAX_RECORD: usize = 256 << 20;
 /// Epochs that can pass between two transactions, for telling records from noise.
 const MAX_EPOCH_STEP: u32 = 1 << 16;
+/// Bytes that a disk writes as a whole, at least.
+const SECTOR: u64 = 512;
+/// Zeros that every record begins with: the upper half of its checksum.
+const CHECKSUM_ZEROS: u64 = 4;
+/// Bytes of a record without a body of its own.
+const MIN_RECORD_LEN: u64 = (PREFIX_LEN + TxnHeader::ENCODED_LEN + 1) as u64;
 /// Where a record's body holds the zxid: after client id and cxid.
 const ZXID_AT: usize = 8 + 4;
 
@@ -63,6 +68,37 @@ pub(crate) enum LogEnd {
     Damaged { what: String },
 }
 
+/// What is behind the last record that was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Rest {
+    /// Nothing but zeros.
+    Nothing,
+    Damaged(Damage),
+}
+
+/// Something that is neither a record nor zeros.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Damage {
+    pub(crate) what: String,
+    /// It is the start of a single record that was never written to its end.
+    pub(crate) cut_short: bool,
+    /// Intact records behind it that show that it was durable once: no torn write leaves this.
+    ///
+    /// Writes that were never synced reach the disk in any order, so a torn tail may have intact records behind a part
+    /// that is missing, but not further than [`MAX_UNSYNCED`].
+    pub(crate) durable: Option<Intact>,
+}
+
+/// Intact records behind damage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Intact {
+    pub(crate) count: u64,
+    /// Where the first begins.
+    start: u64,
+    /// Where the last ends.
+    pub(crate) end: u64,
+}
+
 /// A file that may be a log.
 pub(crate) enum Opened<F> {
     Log(LogReader<F>),
@@ -80,19 +116,25 @@ pub(crate) enum Next {
 pub(crate) struct LogReader<F> {
     window: Window<F>,
     offset: u64,
+    /// Longest record that is one, in bytes.
+    limit: usize,
 }
 
 impl<F: DiskFile> LogReader<F> {
-    /// Opens a log and checks its header.
+    /// Opens a log and checks its header. Records longer than `limit` bytes are damage.
     ///
     /// # Errors
     /// A header that is there, but not a log's.
-    pub(crate) fn open<D: Disk<File = F>>(disk: &D, path: &std::path::Path) -> Result<Opened<F>, StoreError> {
+    pub(crate) fn open<D: Disk<File = F>>(
+        disk: &D,
+        path: &std::path::Path,
+        limit: usize,
+    ) -> Result<Opened<F>, StoreError> {
         let mut window = Window::open(disk, path)?;
         let header = window.get(0, HEADER_LEN)?.to_vec();
         // The dbid is never checked, as upstream never does.
         if header.len() == HEADER_LEN && header[..8] == HEADER[..8] {
-            return Ok(Opened::Log(Self { window, offset: HEADER_LEN as u64 }));
+            return Ok(Opened::Log(Self { window, offset: HEADER_LEN as u64, limit }));
         }
         let written = header.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let torn = HEADER.starts_with(&header[..written]);
@@ -115,12 +157,15 @@ impl<F: DiskFile> LogReader<F> {
     /// The next record, or why there is none. After an end the cursor stays where the log ends.
     ///
     /// # Errors
-    /// A record whose checksum is right, but which is no transaction.
+    /// A record whose checksum is right, but which is no transaction; a record that is longer than the limit.
     pub(crate) fn next(&mut self) -> Result<Next, StoreError> {
         let offset = self.offset;
-        let body = match read_body(&mut self.window, offset)? {
+        let body = match read_body(&mut self.window, offset, self.limit)? {
             Ok(body) => Bytes::copy_from_slice(body),
-            Err(end) => return Ok(Next::End(end)),
+            Err(end) => {
+                self.refuse_too_long()?;
+                return Ok(Next::End(end));
+            }
         };
         self.offset = offset + record_len(&body);
         let txn = LoggedTxn::decode(body).map_err(|error| {
@@ -130,54 +175,127 @@ impl<F: DiskFile> LogReader<F> {
         Ok(Next::Txn { offset, txn })
     }
 
-    /// What is wrong with the rest of the file, if it is the newest log: upstream takes the first zero length for the
-    /// end, but data behind it was once written.
-    pub(crate) fn tail_damage(&mut self, end: LogEnd) -> Result<LogEnd, StoreError> {
-        match end {
-            LogEnd::Clean => Ok(match self.window.first_nonzero(self.offset)? {
-                None => LogEnd::Clean,
-                Some(at) => LogEnd::Damaged { what: format!("zeros, but data again at byte {at}") },
-            }),
-            damaged @ LogEnd::Damaged { .. } => Ok(damaged),
+    /// A record beyond the limit that has its end is no damage that could be cut: the limit is wrong.
+    fn refuse_too_long(&mut self) -> Result<(), StoreError> {
+        let Some((_, len)) = split_prefix(self.window.get(self.offset, PREFIX_LEN)?) else { return Ok(()) };
+        let Some(len) = usize::try_from(len).ok().filter(|len| *len > self.limit) else { return Ok(()) };
+        let end = self.offset + (PREFIX_LEN + len) as u64;
+        if self.window.get(end, 1)? != [END_OF_RECORD] {
+            return Ok(());
         }
+        let what =
+            format!("a record of {len} bytes is longer than the {} that jute.maxbuffer allows", self.limit);
+        Err(StoreError::corrupt(self.window.path(), self.offset, what))
     }
 
-    /// End of the last intact record with a zxid after `last` behind the damage at the cursor, and how many there are.
-    ///
-    /// Writes that were never synced reach the disk in any order, so a torn tail may have intact records behind it,
-    /// but not further than [`crate::config::MAX_UNSYNCED`].
-    pub(crate) fn intact_behind(&mut self, last: Zxid) -> Result<(u64, u64), StoreError> {
-        let (mut end, mut count) = (self.offset, 0);
+    /// What the rest of the file is, once [`LogReader::next`] has found `end`; `last` is the last transaction of the
+    /// history so far. Upstream takes the first zero length for the end, but data behind it was once written.
+    pub(crate) fn rest(&mut self, end: LogEnd, last: Zxid) -> Result<Rest, StoreError> {
+        let (what, cut_short) = match end {
+            LogEnd::Clean => match self.window.first_nonzero(self.offset)? {
+                None => return Ok(Rest::Nothing),
+                Some(at) => (format!("zeros, but data again at byte {at}"), false),
+            },
+            LogEnd::Damaged { what } => (what, self.is_cut_short()?),
+        };
+        let Some(intact) = self.intact_behind(last)? else {
+            return Ok(Rest::Damaged(Damage { what, cut_short, durable: None }));
+        };
+        let torn = intact.end - self.offset <= MAX_UNSYNCED && self.is_lost_write(intact.start)?;
+        Ok(Rest::Damaged(Damage { what, cut_short: false, durable: (!torn).then_some(intact) }))
+    }
+
+    /// Whether what is at the cursor is the start of one record, and nothing else: it runs into the end of the file or
+    /// into zeros before its own end. So ends the log of a server that was stopped within an append, and such an append
+    /// was never synced, because a sync comes after whole records.
+    fn is_cut_short(&mut self) -> Result<bool, StoreError> {
+        let prefix = self.window.get(self.offset, PREFIX_LEN)?;
+        let body = self.offset + PREFIX_LEN as u64;
+        let Some((_, len)) = split_prefix(prefix) else { return Ok(true) };
+        let Some(len) = u64::try_from(len).ok().filter(|len| *len <= self.limit as u64) else {
+            return Ok(false);
+        };
+        if self.window.first_nonzero(body + len)?.is_some() {
+            return Ok(false);
+        }
+        // A whole record with a wrong length would end with its end byte.
+        let (mut at, mut last) = (body, 0);
+        while let Some(nonzero) = self.window.first_nonzero(at)? {
+            let bytes = self.window.get(nonzero, WINDOW)?;
+            last = bytes.iter().rfind(|byte| **byte != 0).copied().unwrap_or(last);
+            at = nonzero + bytes.len() as u64;
+        }
+        Ok(last != END_OF_RECORD)
+    }
+
+    /// Whether the bytes from the cursor to the intact record at `to` look like a write that did not reach the disk: such
+    /// a write leaves whole sectors of the zeros that were there before, where damage leaves a record with something wrong
+    /// in it. The first sector may hold an older record, and is then zero from the cursor on.
+    fn is_lost_write(&mut self, to: u64) -> Result<bool, StoreError> {
+        let zeros_to = self.window.first_nonzero(self.offset)?.unwrap_or(self.window.size());
+        let sector_end = (self.offset + 1).next_multiple_of(SECTOR);
+        if zeros_to >= self.offset + PREFIX_LEN as u64
+            || zeros_to >= sector_end && sector_end - self.offset > CHECKSUM_ZEROS
+        {
+            return Ok(true);
+        }
+        let mut sector = sector_end;
+        while sector + SECTOR <= to {
+            let nonzero = self.window.first_nonzero(sector)?.unwrap_or(to);
+            if nonzero >= sector + SECTOR {
+                return Ok(true);
+            }
+            sector = (nonzero + 1).next_multiple_of(SECTOR);
+        }
+        Ok(false)
+    }
+
+    /// The intact records behind the damage at the cursor that can be what came after `last`.
+    fn intact_behind(&mut self, last: Zxid) -> Result<Option<Intact>, StoreError> {
+        let mut intact: Option<Intact> = None;
         let mut at = self.offset + 1;
         while at < self.window.size() {
             if self.looks_like_record(at, last)?
-                && let Ok(body) = read_body(&mut self.window, at)?
+                && let Ok(body) = read_body(&mut self.window, at, self.limit)?
             {
-                at += record_len(body);
-                (end, count) = (at, count + 1);
+                let (start, end) = (at, at + record_len(body));
+                let before = intact.unwrap_or(Intact { count: 0, start, end });
+                intact = Some(Intact { count: before.count + 1, end, ..before });
+                at = end;
                 continue;
             }
             // A record has something other than zero within its first bytes: no need to look before that.
             let Some(nonzero) = self.window.first_nonzero(at + 1)? else { break };
             at = (at + 1).max(nonzero.saturating_sub(PREFIX_LEN as u64));
         }
-        Ok((end, count))
+        Ok(intact)
     }
 
     /// Rules nearly every offset out by the start of the would-be record, without reading its body: an Adler-32 in a
-    /// long, and a zxid that can come after `last`.
+    /// long, and a zxid that can come after `last` with no more records between than there is room for.
     fn looks_like_record(&mut self, at: u64, last: Zxid) -> Result<bool, StoreError> {
+        let room = (at - self.offset) / MIN_RECORD_LEN + 1;
         let bytes = self.window.get(at, PREFIX_LEN + TxnHeader::ENCODED_LEN)?;
         let small_checksum = bytes.starts_with(&[0; 4]);
-        let zxid = bytes.get(PREFIX_LEN..).and_then(zxid_of);
-        Ok(small_checksum
-            && bytes.len() == PREFIX_LEN + TxnHeader::ENCODED_LEN
-            && zxid.is_some_and(|zxid| zxid > last && zxid.epoch().0 - last.epoch().0 <= MAX_EPOCH_STEP))
+        let Some(zxid) = bytes.get(PREFIX_LEN..).and_then(zxid_of) else { return Ok(false) };
+        if !small_checksum || bytes.len() < PREFIX_LEN + TxnHeader::ENCODED_LEN || zxid <= last {
+            return Ok(false);
+        }
+        if zxid.epoch() == last.epoch() {
+            return Ok(u64::from(zxid.counter() - last.counter()) <= room);
+        }
+        // Without anything before it a log may begin anywhere.
+        let counter_fits = last == Zxid::ZERO || u64::from(zxid.counter()) <= room;
+        Ok(counter_fits && zxid.epoch().0 - last.epoch().0 <= MAX_EPOCH_STEP)
     }
 }
 
 /// The body of the record at `offset`, or why there is none.
-fn read_body<F: DiskFile>(window: &mut Window<F>, offset: u64) -> Result<Result<&[u8], LogEnd>, StoreError> {
+fn read_body<F: DiskFile>(
+    window: &mut Window<F>,
+    offset: u64,
+    limit: usize,
+) -> Result<Result<&[u8], LogEnd>, StoreError> {
     let damaged = |what: String| Ok(Err(LogEnd::Damaged { what }));
     let left = window.size().saturating_sub(offset);
     let prefix = window.get(offset, PREFIX_LEN)?;
@@ -190,7 +308,7 @@ fn read_body<F: DiskFile>(window: &mut Window<F>, offset: u64) -> Result<Result<
     if len == 0 {
         return damaged("the record's length is 0".to_owned());
     }
-    let Some(len) = usize::try_from(len).ok().filter(|len| *len <= MAX_RECORD) else {
+    let Some(len) = usize::try_from(len).ok().filter(|len| *len <= limit) else {
         return damaged(format!("the record's length {len} is impossible"));
     };
     let whole = PREFIX_LEN + len + 1;

@@ -16,7 +16,7 @@ use crate::log_chain::{self, Seen, Walked};
 use crate::log_reader::HEADER_LEN;
 use crate::names::{self, CLEAN, Named, ORIGIN};
 use crate::repair::Repair;
-use crate::snapshot_reader::load_snapshot;
+use crate::snapshot_reader::load_within;
 use crate::store::{State, Store};
 
 /// Snapshots that are tried before giving up (upstream's number).
@@ -135,12 +135,19 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    /// Creates missing directories and makes every name seen from now on durable.
-    fn check_directories(&self) -> Result<(), StoreError> {
-        for dir in [&self.layout.snap_dir, &self.layout.log_dir] {
+    /// Creates missing directories and makes every name seen from now on durable. So are the directories' own names, once
+    /// a start: a process that was killed, or another server, may have made them and not synced that.
+    fn check_directories(&mut self) -> Result<(), StoreError> {
+        for (dir, parent) in
+            [(&self.layout.snap_dir, &self.cfg.data_dir), (&self.layout.log_dir, &self.layout.log_root)]
+        {
             self.disk.create_dir_all(dir).map_err(StoreError::io(dir, "create"))?;
             files::sync_dir(&self.disk, dir)?;
+            if !self.directories_durable {
+                files::sync_dir(&self.disk, parent)?;
+            }
         }
+        self.directories_durable = true;
         if self.layout.split() {
             check_not_mixed(&self.disk, &self.layout)?;
         }
@@ -157,7 +164,7 @@ impl<D: Disk> Store<D> {
         let mut skipped: Vec<(Named, String)> = Vec::new();
         for named in snapshots.into_iter().take(MAX_SNAPSHOTS_TRIED) {
             let mut sink = new_sink();
-            let footer = match load_snapshot(&self.disk, &named.path, &mut sink) {
+            let footer = match load_within(&self.disk, &named.path, self.cfg.max_record, &mut sink) {
                 Ok(footer) => footer,
                 Err(error) if error.is_corrupt() => {
                     skipped.push((named, error.to_string()));
@@ -214,13 +221,14 @@ impl<D: Disk> Store<D> {
     ) -> Result<(Vec<LoggedTxn>, Walked), StoreError> {
         let logs = after.map_or(logs, |after| log_chain::needed_after(logs, after));
         let mut tail: Vec<LoggedTxn> = Vec::new();
-        let walked = log_chain::walk(&self.disk, logs, after, &mut |path, offset, seen| {
-            match seen {
-                Seen::New(txn) => tail.push(txn),
-                Seen::Again(txn) => check_same(&tail, &txn, path, offset)?,
-            }
-            Ok(())
-        })?;
+        let walked =
+            log_chain::walk(&self.disk, logs, self.cfg.max_record, after, &mut |path, offset, seen| {
+                match seen {
+                    Seen::New(txn) => tail.push(txn),
+                    Seen::Again(txn) => check_same(&tail, &txn, path, offset)?,
+                }
+                Ok(())
+            })?;
         if let (None, Some(first)) = (after, walked.first)
             && !self.begins_at(first)?
         {

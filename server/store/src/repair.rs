@@ -15,7 +15,8 @@ pub enum Repair {
     EmptyLogRemoved { file: PathBuf, len: u64 },
     /// Records repeated what was read before (ZOOKEEPER-4541) and were skipped.
     DuplicatesSkipped { file: PathBuf, count: u64, first: Zxid },
-    /// A log that is not the newest ends in damage, but the next log continues without a gap.
+    /// A log that is not the newest ends in damage, but the next log continues without a gap, or the damage is a record
+    /// that was never written to its end.
     DamageTolerated { file: PathBuf, offset: u64, what: String },
     /// A snapshot is unusable; an older one and the logs cover it.
     SnapshotSkipped { file: PathBuf, why: String },
@@ -48,7 +49,7 @@ impl fmt::Display for Repair {
                 let file = file.display();
                 write!(
                     f,
-                    "{file} is damaged at byte {offset} ({what}), but the next log continues without a gap"
+                    "{file} is damaged at byte {offset} ({what}), but no durable transaction can have been there"
                 )
             }
             Self::SnapshotSkipped { file, why } => write!(f, "skipped snapshot {}: {why}", file.display()),

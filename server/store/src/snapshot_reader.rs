@@ -11,6 +11,7 @@ use zk_jute::image::SnapshotSink;
 use zk_jute::snapshot::{SnapshotDecoder, SnapshotHead, SnapshotNode, SnapshotPiece, SnapshotTail};
 use zk_jute::{Reader, Zxid};
 
+use crate::config::LONGEST_RECORD;
 use crate::disk::{Disk, DiskFile};
 use crate::error::StoreError;
 use crate::names::Compression;
@@ -47,15 +48,25 @@ pub fn load_snapshot<D: Disk>(
     path: &Path,
     sink: &mut dyn SnapshotSink,
 ) -> Result<SnapshotTail, StoreError> {
+    load_within(disk, path, LONGEST_RECORD, sink)
+}
+
+/// [`load_snapshot`] with a limit in bytes for each node and each ACL list.
+pub(crate) fn load_within<D: Disk>(
+    disk: &D,
+    path: &Path,
+    limit: usize,
+    sink: &mut dyn SnapshotSink,
+) -> Result<SnapshotTail, StoreError> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let compression = crate::names::parse_snapshot(name).map_or(Compression::None, |(_, how)| how);
     let file = disk.open(path, false).map_err(StoreError::io(path, "open"))?;
     let stream = FileStream { file, offset: 0 };
     match compression {
-        Compression::None => Input::new(stream, path).load(sink),
+        Compression::None => Input::new(stream, path, limit).load(sink),
         Compression::Gzip => {
             let unzipped = flate2::read::GzDecoder::new(io::BufReader::with_capacity(CHUNK, stream));
-            Input::new(unzipped, path).load(sink)
+            Input::new(unzipped, path, limit).load(sink)
         }
         Compression::Snappy => {
             Err(StoreError::corrupt(path, 0, "snappy-compressed snapshots cannot be read"))
@@ -79,14 +90,16 @@ impl<F: DiskFile> Read for FileStream<F> {
 struct Input<'a, R> {
     stream: R,
     path: &'a Path,
+    /// Longest record, in bytes.
+    limit: usize,
     adler: adler2::Adler32,
     /// Bytes of the (uncompressed) stream before the current chunk.
     offset: u64,
 }
 
 impl<'a, R: Read> Input<'a, R> {
-    fn new(stream: R, path: &'a Path) -> Self {
-        Self { stream, path, adler: adler2::Adler32::new(), offset: 0 }
+    fn new(stream: R, path: &'a Path, limit: usize) -> Self {
+        Self { stream, path, limit, adler: adler2::Adler32::new(), offset: 0 }
     }
 
     fn load(mut self, sink: &mut dyn SnapshotSink) -> Result<SnapshotTail, StoreError> {
@@ -106,7 +119,7 @@ impl<'a, R: Read> Input<'a, R> {
 
     /// Reads up to the end of the nodes; returns the bytes of the last chunk behind it.
     fn nodes(&mut self, sink: &mut dyn SnapshotSink) -> Result<Vec<u8>, StoreError> {
-        let mut decoder = SnapshotDecoder::new();
+        let mut decoder = SnapshotDecoder::with_limit(self.limit);
         let mut chunk = Vec::with_capacity(CHUNK);
         loop {
             chunk.clear();

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use zk_jute::{Epoch, Zxid};
 
 use crate::config::StoreConfig;
-use crate::disk::{Disk, DiskUsage};
+use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::files;
-use crate::log_reader::{MAX_RECORD, zxid_of};
+use crate::log_reader::zxid_of;
 use crate::log_writer::LogWriter;
 use crate::names::{CLEAN, Layout, ORIGIN};
 
@@ -46,6 +46,8 @@ pub struct Store<D: Disk> {
     pub(crate) current: Epoch,
     /// Bumped by whatever makes snapshots in the making worthless.
     pub(crate) generation: u64,
+    /// The names of the directories themselves were made durable.
+    pub(crate) directories_durable: bool,
     /// A snapshot or a log exists.
     pub(crate) has_history: bool,
     /// The `clean` marker is on disk and must go before anything changes.
@@ -74,6 +76,7 @@ impl<D: Disk> Store<D> {
             accepted: Epoch(0),
             current: Epoch(0),
             generation: 0,
+            directories_durable: false,
             has_history: false,
             clean_marker: false,
             initialize: false,
@@ -97,23 +100,9 @@ impl<D: Disk> Store<D> {
         self.last_durable
     }
 
-    /// The last transaction appended, synced or not.
-    pub const fn last_appended(&self) -> Zxid {
-        self.last_appended
-    }
-
     /// Bytes of records appended since the log was rolled.
     pub const fn log_bytes_since_roll(&self) -> u64 {
         self.log.bytes_since_roll()
-    }
-
-    /// Space on the file systems of the snapshots and of the logs.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`] if the system does not tell.
-    pub fn usage(&self) -> Result<(DiskUsage, DiskUsage), StoreError> {
-        let of = |dir: &std::path::Path| self.disk.usage(dir).map_err(StoreError::io(dir, "measure"));
-        Ok((of(&self.cfg.data_dir)?, of(&self.cfg.log_dir)?))
     }
 
     /// Appends a transaction; it is durable after the next [`Store::sync`]. `body` is the transaction as it is logged.
@@ -130,7 +119,7 @@ impl<D: Disk> Store<D> {
         let last = self.last_appended;
         assert!(zxid > last, "append of {zxid} after {last}");
         assert!(zxid_of(body) == Some(zxid), "append of {zxid} with a body of {:?}", zxid_of(body));
-        assert!(body.len() <= MAX_RECORD, "append of a record of {} bytes", body.len());
+        assert!(body.len() <= self.cfg.max_record, "append of a record of {} bytes", body.len());
         assert!(zxid.epoch() <= self.accepted, "append of {zxid} with accepted epoch {}", self.accepted);
         if !zxid.follows(last) {
             let file = self.layout.log(zxid);

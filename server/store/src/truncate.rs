@@ -15,7 +15,7 @@ use crate::files;
 use crate::log_chain::{self, Seen};
 use crate::log_reader::{LogReader, Next, Opened};
 use crate::names::Named;
-use crate::snapshot_reader::{NullSink, load_snapshot};
+use crate::snapshot_reader::{NullSink, load_within};
 use crate::store::Store;
 
 /// What is to be done, found out before anything is changed.
@@ -62,7 +62,7 @@ impl<D: Disk> Store<D> {
         let all = files::list_logs(&self.disk, &self.layout)?;
         let needed = after.map_or(&all[..], |after| log_chain::needed_after(&all, after));
         let (mut first, mut reached) = (None, after);
-        let walked = log_chain::walk(&self.disk, needed, after, &mut |_, _, seen| {
+        let walked = log_chain::walk(&self.disk, needed, self.cfg.max_record, after, &mut |_, _, seen| {
             if let Seen::New(txn) = seen {
                 first.get_or_insert(txn.zxid());
                 reached = reached.max(Some(txn.zxid()).filter(|at| *at <= zxid));
@@ -101,7 +101,7 @@ impl<D: Disk> Store<D> {
             if self.rejected.contains(&snapshot.path) {
                 continue;
             }
-            match load_snapshot(&self.disk, &snapshot.path, &mut NullSink) {
+            match load_within(&self.disk, &snapshot.path, self.cfg.max_record, &mut NullSink) {
                 Ok(_) => return Ok((Some(snapshot.zxid), later)),
                 Err(error) if error.is_corrupt() => {}
                 Err(error) => return Err(error),
@@ -115,7 +115,7 @@ impl<D: Disk> Store<D> {
     fn rests_after(&self, logs: &[Named], zxid: Zxid) -> Result<Vec<(PathBuf, u64)>, StoreError> {
         let mut rests = Vec::new();
         for log in logs {
-            if let Some(offset) = first_after(&self.disk, &log.path, zxid)? {
+            if let Some(offset) = first_after(&self.disk, &log.path, self.cfg.max_record, zxid)? {
                 rests.push((log.path.clone(), offset));
             }
         }
@@ -156,8 +156,8 @@ impl<D: Disk> Store<D> {
 }
 
 /// Offset of the first transaction after `zxid` in one log.
-fn first_after<D: Disk>(disk: &D, path: &Path, zxid: Zxid) -> Result<Option<u64>, StoreError> {
-    let Opened::Log(mut reader) = LogReader::open(disk, path)? else { return Ok(None) };
+fn first_after<D: Disk>(disk: &D, path: &Path, limit: usize, zxid: Zxid) -> Result<Option<u64>, StoreError> {
+    let Opened::Log(mut reader) = LogReader::open(disk, path, limit)? else { return Ok(None) };
     loop {
         match reader.next()? {
             Next::Txn { offset, txn } if txn.zxid() > zxid => return Ok(Some(offset)),

@@ -6,7 +6,7 @@ use common::*;
 use zk_jute::{Epoch, Zxid};
 use zk_store::check::{Severity, check_dir};
 use zk_store::dump::for_each_txn;
-use zk_store::{Disk, MAX_UNSYNCED, MemDisk, Store, StoreError};
+use zk_store::{Disk, MAX_UNSYNCED, MemDisk, Store, StoreConfig, StoreError};
 
 fn history() -> (MemDisk, Store<MemDisk>) {
     let disk = MemDisk::new();
@@ -211,6 +211,36 @@ fn a_purge_keeps_three_good_snapshots_and_every_log_they_need() {
     );
 }
 
+/// The fault: whole snapshots were read between two writes.
+#[test]
+fn a_purge_is_verified_beside_the_store_and_removes_only_if_what_was_verified_is_still_there() {
+    let begun = || {
+        let (disk, mut store) = history();
+        snapshot(&mut store, zxid(1, 14));
+        let check = store.begin_purge(3).expect("begin");
+        append(&mut store, zxid(1, 15));
+        store.sync().expect("sync");
+        let plan = std::thread::spawn(|| check.verify().expect("verify")).join().expect("the thread");
+        (disk, store, plan)
+    };
+    let nothing = Vec::<std::path::PathBuf>::new();
+    let (disk, mut store, plan) = begun();
+    snapshot(&mut store, zxid(1, 15));
+    let removed = store.finish_purge(plan).expect("finish");
+    assert_eq!(removed, ["snapshot.0", "snapshot.100000004", "log.100000001"].map(path));
+    assert_eq!(recovered(&disk).1.snapshot_zxid, Some(zxid(1, 15)), "one that came meanwhile stays");
+
+    let (_, mut store, plan) = begun();
+    store.truncate(zxid(1, 13)).expect("truncate");
+    assert_eq!(store.finish_purge(plan).expect("finish"), nothing, "history was cut");
+    let (disk, mut store, plan) = begun();
+    remove(&disk, "snapshot.100000008");
+    assert_eq!(store.finish_purge(plan).expect("finish"), nothing, "one is gone");
+    let (disk, mut store, plan) = begun();
+    write(&disk, "snapshot.100000008", b"another");
+    assert_eq!(store.finish_purge(plan).expect("finish"), nothing, "one is another");
+}
+
 #[test]
 fn a_purge_counts_only_snapshots_whose_checksums_fit() {
     let (disk, mut store) = history();
@@ -220,6 +250,31 @@ fn a_purge_counts_only_snapshots_whose_checksums_fit() {
     let found = store.recover(Image::default).expect("recover");
     assert_eq!(found.last_logged, zxid(1, 14));
     assert!(names(&disk).contains(&"snapshot.0".to_owned()), "the third good one");
+}
+
+/// The fault: limits were constants of the code, whatever `jute.maxbuffer` allowed to be written.
+#[test]
+fn the_limit_for_records_is_the_configurations_for_logs_and_for_snapshots() {
+    let with = |max_record| StoreConfig { max_record, ..config() };
+    let long = |at: Zxid| txn_of(at, bytes::Bytes::from(vec![7; 3000]));
+    let disk = MemDisk::new();
+    let (mut store, _) = recovered(&disk);
+    snapshot(&mut store, Zxid::ZERO);
+    log(&mut store, 1, 1..=1);
+    store.append(zxid(1, 2), &long(zxid(1, 2)).bytes).expect("append");
+    store.roll().expect("roll");
+    let mut big = image("own", zxid(1, 2));
+    big.nodes[1].data = Some(bytes::Bytes::from(vec![7; 3000]));
+    store.write_snapshot(&big, zxid(1, 2)).expect("snapshot");
+    log(&mut store, 1, 3..=3);
+    let (_, found) = recovered_with(&disk, with(4000));
+    assert_eq!((found.snapshot_zxid, found.last_logged), (Some(zxid(1, 2)), zxid(1, 3)));
+    let error =
+        Store::open(disk.clone(), with(2000)).recover(Image::default).expect_err("neither can be read");
+    assert!(error.to_string().contains("snapshot.100000002"), "{error}");
+    remove(&disk, "snapshot.100000002");
+    let error = Store::open(disk, with(2000)).recover(Image::default).expect_err("the log cannot be read");
+    assert!(error.to_string().contains("longer than the 2000 that jute.maxbuffer allows"), "{error}");
 }
 
 #[test]
@@ -293,6 +348,24 @@ fn the_offline_check_names_damage_gaps_and_bad_epochs() {
     assert!(errors.iter().any(|text| text.contains("snapshot.100000004")), "{errors:?}");
     assert!(errors.iter().any(|text| text.contains("log.100000005")), "{errors:?}");
     assert!(report.problems.iter().any(|problem| problem.what.contains("lower than currentEpoch 9")));
+}
+
+/// The fault: only holes between two logs were found.
+#[test]
+fn the_offline_check_finds_a_hole_between_the_newest_snapshot_and_the_first_log() {
+    let (disk, mut store) = history();
+    store.roll().expect("roll");
+    log(&mut store, 1, 15..=16);
+    for name in ["log.100000001", "log.100000005", "log.100000009", "log.10000000d"] {
+        let usable = check_dir(&disk, &config()).expect("check").is_usable();
+        assert!(usable, "{name} and the later ones are there");
+        remove(&disk, name);
+    }
+    let report = check_dir(&disk, &config()).expect("check");
+    let found: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    assert!(!report.is_usable(), "{found:?}");
+    assert!(found.iter().any(|text| text.contains("0x10000000f does not follow 0x10000000c")), "{found:?}");
+    assert!(Store::open(disk, config()).recover(Image::default).is_err(), "a start finds it too");
 }
 
 #[test]

@@ -6,31 +6,6 @@ use common::*;
 use zk_jute::{Epoch, Zxid};
 use zk_store::{Disk, MemDisk, Repair, Store, StoreConfig, StoreError};
 
-fn refused(disk: &MemDisk) -> StoreError {
-    refused_with(disk, config())
-}
-
-/// The error, after checking that the refusal removed or changed nothing.
-fn refused_with(disk: &MemDisk, cfg: StoreConfig) -> StoreError {
-    let before: Vec<_> = names(disk).into_iter().map(|name| (read(disk, &name), name)).collect();
-    let error = Store::open(disk.clone(), cfg).recover(Image::default).expect_err("must be refused");
-    let after: Vec<_> = names(disk).into_iter().map(|name| (read(disk, &name), name)).collect();
-    assert!(before == after, "a refusal must change nothing: {error}");
-    error
-}
-
-/// Epoch 1, counters 1 to 6 in two logs, and a snapshot at 3.
-fn two_logs() -> MemDisk {
-    let disk = MemDisk::new();
-    let (mut store, _) = recovered(&disk);
-    snapshot(&mut store, Zxid::ZERO);
-    log(&mut store, 1, 1..=3);
-    snapshot(&mut store, zxid(1, 3));
-    store.roll().expect("roll");
-    log(&mut store, 1, 4..=6);
-    disk
-}
-
 #[test]
 fn an_empty_directory_is_an_empty_database_only_if_it_may_be() {
     let disk = MemDisk::new();
@@ -91,49 +66,17 @@ fn every_flipped_bit_of_the_last_record_is_noticed() {
     }
 }
 
-fn record_len() -> usize {
-    12 + txn("own", zxid(1, 6)).bytes.len() + 1
-}
-
-#[test]
-fn an_unsynced_batch_that_reached_the_disk_out_of_order_is_cut_at_its_first_hole() {
-    let disk = two_logs();
-    let mut data = read(&disk, "log.100000004");
-    data[16..16 + record_len()].fill(0);
-    write(&disk, "log.100000004", &data);
-    let (_, found) = recovered(&disk);
-    assert_eq!(found.last_logged, zxid(1, 3));
-    assert!(matches!(&found.repairs[..], [Repair::TornTailCut { offset: 16, .. }]), "{:?}", found.repairs);
-}
-
 #[test]
 fn damage_below_the_clean_marker_is_no_torn_tail_and_nothing_is_cut() {
     let disk = two_logs();
     let (mut store, found) = recovered(&disk);
     store.write_clean_marker(found.last_logged).expect("marker");
     drop(store);
-    flip(&disk, "log.100000004", 40);
+    let last = log_len(&disk, "log.100000004") - record_len();
+    flip(&disk, "log.100000004", last + 20);
     let error = refused(&disk);
-    assert!(matches!(&error, StoreError::Corrupt { offset: 16, .. }), "{error}");
+    assert!(matches!(&error, StoreError::Corrupt { offset, .. } if *offset == last as u64), "{error}");
     assert!(error.to_string().contains("orderly stop was at 0x100000006"), "{error}");
-}
-
-#[test]
-fn damage_with_more_intact_data_behind_it_than_can_be_unsynced_is_no_torn_tail() {
-    let disk = MemDisk::new();
-    let (mut store, _) = recovered(&disk);
-    accept(&mut store, 1);
-    for counter in 1..=20 {
-        let data = bytes::Bytes::from(vec![counter as u8; 1 << 20]);
-        store.append(zxid(1, counter), &txn_of(zxid(1, counter), data).bytes).expect("append");
-    }
-    store.sync().expect("sync");
-    flip(&disk, "log.100000001", 100);
-    let error = refused(&disk);
-    assert!(
-        matches!(&error, StoreError::Corrupt { offset: 16, what, .. } if what.contains("intact records follow")),
-        "{error}"
-    );
 }
 
 #[test]
@@ -148,42 +91,6 @@ fn a_log_without_records_is_removed() {
         log(&mut store, 1, 7..=7);
         assert_eq!(recovered(&disk).1.last_logged, zxid(1, 7));
     }
-}
-
-#[test]
-fn a_torn_log_before_the_newest_is_refused_unless_the_next_proves_that_nothing_is_lost() {
-    let disk = two_logs();
-    remove(&disk, "snapshot.100000003");
-    let harmless = disk.fork();
-    let torn = log_len(&disk, "log.100000001") - 3;
-    let data = read(&disk, "log.100000001")[..torn].to_vec();
-    write(&disk, "log.100000001", &data);
-    let error = refused(&disk).to_string();
-    for named in ["log.100000001", "0x100000002", "0x100000004", "byte"] {
-        assert!(error.contains(named), "{error}");
-    }
-
-    let mut data = read(&harmless, "log.100000001");
-    let end = log_len(&harmless, "log.100000001");
-    data[end..end + 20].fill(0xee);
-    write(&harmless, "log.100000001", &data);
-    let (_, found) = recovered(&harmless);
-    assert_eq!(found.last_logged, zxid(1, 6));
-    assert!(matches!(&found.repairs[..], [Repair::DamageTolerated { .. }]), "{:?}", found.repairs);
-}
-
-#[test]
-fn damage_before_a_new_epoch_is_refused_because_the_new_epoch_proves_nothing() {
-    let disk = MemDisk::new();
-    let (mut store, _) = recovered(&disk);
-    snapshot(&mut store, Zxid::ZERO);
-    log(&mut store, 1, 1..=3);
-    store.roll().expect("roll");
-    log(&mut store, 2, 1..=2);
-    assert_eq!(recovered(&disk).1.last_logged, zxid(2, 2));
-    let end = log_len(&disk, "log.100000001");
-    flip(&disk, "log.100000001", end - 2);
-    assert!(refused(&disk).to_string().contains("log.100000001"));
 }
 
 #[test]
@@ -216,7 +123,15 @@ fn repeated_records_are_skipped_and_different_ones_refused() {
     let mixed = [&second[..second_len], &other[16..]].concat();
     write(&disk, "log.100000004", &mixed);
     assert!(refused(&disk).to_string().contains("different transaction 0x100000006"));
-    assert!(first.len() >= first_len);
+
+    // Across files, of which the later repeats the earlier.
+    remove(&disk, "snapshot.100000003");
+    let later = [&second[..second_len], &first[16..first_len]].concat();
+    write(&disk, "log.100000004", &later);
+    let (_, found) = recovered(&disk);
+    assert_eq!(zxids(&found), (1..=6).map(|counter| zxid(1, counter)).collect::<Vec<_>>());
+    let file = path("log.100000004");
+    assert_eq!(found.repairs, [Repair::DuplicatesSkipped { file, count: 3, first: zxid(1, 1) }]);
 }
 
 /// A log with another transaction of zxid 1:6.

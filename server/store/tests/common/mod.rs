@@ -12,7 +12,7 @@ use zk_jute::records::StatPersisted;
 use zk_jute::snapshot::{SnapshotHead, SnapshotNode, SnapshotTail};
 use zk_jute::txn::{LoggedTxn, Txn, TxnHeader};
 use zk_jute::{Epoch, OpCode, SessionId, Zxid};
-use zk_store::{Disk, DiskFile, MemDisk, Recovered, Store, StoreConfig};
+use zk_store::{Disk, DiskFile, MemDisk, Recovered, Store, StoreConfig, StoreError};
 
 /// A database image: nothing but what a snapshot holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -169,4 +169,34 @@ pub(crate) fn flip(disk: &MemDisk, name: &str, offset: usize) {
 pub(crate) fn log_len(disk: &MemDisk, name: &str) -> usize {
     let data = read(disk, name);
     data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+pub(crate) fn refused(disk: &MemDisk) -> StoreError {
+    refused_with(disk, config())
+}
+
+/// The error, after checking that the refusal removed or changed nothing.
+pub(crate) fn refused_with(disk: &MemDisk, cfg: StoreConfig) -> StoreError {
+    let before: Vec<_> = names(disk).into_iter().map(|name| (read(disk, &name), name)).collect();
+    let error = Store::open(disk.clone(), cfg).recover(Image::default).expect_err("must be refused");
+    let after: Vec<_> = names(disk).into_iter().map(|name| (read(disk, &name), name)).collect();
+    assert!(before == after, "a refusal must change nothing: {error}");
+    error
+}
+
+/// Epoch 1, counters 1 to 6 in two logs, and a snapshot at 3.
+pub(crate) fn two_logs() -> MemDisk {
+    let disk = MemDisk::new();
+    let (mut store, _) = recovered(&disk);
+    snapshot(&mut store, Zxid::ZERO);
+    log(&mut store, 1, 1..=3);
+    snapshot(&mut store, zxid(1, 3));
+    store.roll().expect("roll");
+    log(&mut store, 1, 4..=6);
+    disk
+}
+
+/// Bytes of one record of these logs.
+pub(crate) fn record_len() -> usize {
+    12 + txn("own", zxid(1, 6)).bytes.len() + 1
 }
