@@ -29,8 +29,10 @@ struct Joined {
 impl History {
     /// Takes in one pass's view of the ensemble.
     pub(super) fn note(&mut self, view: &View<'_>, now: Timestamp) {
+        // A voter about to be started again deserves the same time to find the others.
+        let returning = view.seats.iter().any(|seat| seat.voter && seat.left_to_keeper());
         self.leaderless_since = match view.leadership {
-            Leadership::None if !view.someone_follows() => self.leaderless_since.or(Some(now)),
+            Leadership::None if !returning && !view.someone_follows() => self.leaderless_since.or(Some(now)),
             Leadership::None | Leadership::One(_) | Leadership::Many(_) => None,
         };
         self.joined.retain(|id, _| view.seats.iter().any(|seat| seat.id == *id));
@@ -63,7 +65,7 @@ impl History {
         })
     }
 
-    /// Seconds during which no member led and none followed; none while one does.
+    /// Seconds during which no member led, none followed, and no voter waited to be started again; none otherwise.
     #[must_use]
     pub fn leaderless_seconds(&self, now: Timestamp) -> Option<i64> {
         self.leaderless_since.map(|since| now.duration_since(since).as_secs())

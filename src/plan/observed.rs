@@ -48,7 +48,7 @@ pub struct ObservedMember {
 pub enum Process {
     /// It runs.
     Running,
-    /// It was told to stop: it counts as down already.
+    /// It was told to stop: it counts as down already. It stays so until its next incarnation exists.
     Terminating,
     /// It does not run, although it should.
     Failed {

@@ -117,6 +117,8 @@ fn cursor(view: &View<'_>, rollout: &Rollout, old: &ZkEnsembleStatus, now: Times
     RolloutStatus {
         phase: rollout.phase.to_string(),
         completed_at: before_of(&before.completed_at).or_else(|| done.then_some(Time(now))),
+        last_completed: done.then_some(&view.target).or(view.completed.as_ref()).map(ToString::to_string),
+        joined_revisions: view.joined.iter().map(ToString::to_string).collect(),
         updated: format!("{updated}/{}", view.seats.len()),
         current: rollout.current.map(|id| id.0),
         started_at: before_of(&before.started_at).or(Some(Time(now))),

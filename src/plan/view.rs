@@ -63,6 +63,10 @@ pub struct View<'a> {
     pub membership: Membership,
     /// Revision members should be at.
     pub target: Revision,
+    /// The last revision every member took part with, as far as the last status remembers.
+    pub completed: Option<Revision>,
+    /// Revisions of members that some member took part with, now or as far as the last status remembers.
+    pub joined: BTreeSet<Revision>,
     /// Who leads.
     pub leadership: Leadership<'a>,
     /// Every member, voters first.
@@ -77,11 +81,14 @@ impl<'a> View<'a> {
         let target = Revision::of(ensemble);
         let leadership = leadership(&membership, observed);
         let max_lag = ensemble.spec.rollout.max_lag_zxids;
-        let seats = membership
+        let seats: Vec<Seat<'_>> = membership
             .ids()
             .map(|id| seat(id, &membership, observed, &leadership, &target, max_lag))
             .collect();
-        Self { membership, target, leadership, seats }
+        let completed = completed(ensemble);
+        let mut view = Self { membership, target, completed, joined: BTreeSet::new(), leadership, seats };
+        view.joined = view.joined_revisions(ensemble);
+        view
     }
 
     /// The one leader's facts.
@@ -97,6 +104,41 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn synced_voters(&self) -> BTreeSet<MemberId> {
         self.seats.iter().filter(|s| s.voter && s.standing == Standing::Joined).map(|s| s.id).collect()
+    }
+
+    fn joined_revisions(&self, ensemble: &ZkEnsemble) -> BTreeSet<Revision> {
+        let before = ensemble.status.iter().flat_map(|status| &status.rollout.joined_revisions);
+        let now = self.seats.iter().filter(|s| s.standing == Standing::Joined || self.counted(s.id));
+        let mut joined: BTreeSet<Revision> = before.map(|text| Revision::recorded(text)).collect();
+        joined.extend(now.filter_map(Seat::revision).cloned());
+        joined.retain(|revision| self.seats.iter().any(|seat| seat.revision() == Some(revision)));
+        joined
+    }
+
+    /// Whether the target may be given to more than one member: one takes part with it now, or all once did.
+    #[must_use]
+    pub fn proven(&self) -> bool {
+        let joined = |seat: &Seat<'_>| seat.standing == Standing::Joined && !seat.outdated;
+        self.completed.as_ref() == Some(&self.target) || self.seats.iter().any(joined)
+    }
+
+    /// Whether the member takes no part at an old revision that nobody is known to join with: it is what an attempt
+    /// left behind, and no further attempt may be made elsewhere before it is gone.
+    #[must_use]
+    pub fn stray(&self, seat: &Seat<'_>) -> bool {
+        let apart = seat.standing != Standing::Joined && !self.counted(seat.id);
+        let known = |revision| self.completed.as_ref() == Some(revision) || self.joined.contains(revision);
+        seat.outdated && apart && !seat.revision().is_some_and(known)
+    }
+
+    /// The revision to fall back on while the target is not proven: the last completed one, else the one of those some
+    /// member took part with that most members have.
+    #[must_use]
+    pub fn fallback(&self) -> Option<&Revision> {
+        let members = |revision: &&Revision| {
+            self.seats.iter().filter(|seat| seat.revision() == Some(*revision)).count()
+        };
+        self.completed.as_ref().or_else(|| self.joined.iter().max_by_key(members))
     }
 
     /// The member called `id`.
@@ -130,6 +172,19 @@ impl<'a> Seat<'a> {
         self.observed.and_then(answer)
     }
 
+    /// The revision it was created from, if it exists.
+    #[must_use]
+    pub fn revision(&self) -> Option<&'a Revision> {
+        self.observed.map(|member| &member.revision)
+    }
+
+    /// Whether the platform will start a dead member again in a moment: its process ran at this revision and ended
+    /// once. One that ended more often, or that could never be run, will hardly heal by itself.
+    #[must_use]
+    pub fn left_to_keeper(&self) -> bool {
+        self.standing == Standing::Dead && self.restarts() == 1
+    }
+
     /// Times its process ended by itself at its present revision.
     #[must_use]
     pub fn restarts(&self) -> u32 {
@@ -143,6 +198,15 @@ fn answer(member: &ObservedMember) -> Option<&MemberFacts> {
         Process::Running => member.facts.as_ref().filter(|facts| facts.error.is_none()),
         Process::Terminating | Process::Failed { .. } => None,
     }
+}
+
+/// A status written before `lastCompleted` existed tells by `completedAt`.
+fn completed(ensemble: &ZkEnsemble) -> Option<Revision> {
+    let rollout = &ensemble.status.as_ref()?.rollout;
+    let revision = rollout.last_completed.as_ref();
+    revision
+        .or_else(|| rollout.completed_at.as_ref().map(|_| &rollout.revision))
+        .map(|text| Revision::recorded(text))
 }
 
 fn leadership<'a>(membership: &Membership, observed: &'a Observed) -> Leadership<'a> {
