@@ -149,6 +149,7 @@ pub enum Reason {
     Bootstrapping,
     DiskPressure,
     EpochFileUnhealthy,
+    ForeignLeader,
     GateClosed,
     ManyLeaders,
     MemberDown,

@@ -1,12 +1,13 @@
 //! The observed ensemble as the planner reasons about it: who leads, and how each member stands.
 //!
 //! "Joined" is the strict word used throughout: the member follows the one leader, both say it is synced, its epochs
-//! in memory and on disk are the leader's, and it is not far behind. Anything less does not count.
+//! in memory and on disk are the leader's, and it caught up. Anything less does not count. Facts count only from a
+//! server that says it is the member it was asked as.
 
 use std::collections::BTreeSet;
 
 use super::ensemble::{MemberId, Membership};
-use super::facts::{MemberFacts, Role};
+use super::facts::{MemberFacts, Role, Zxid};
 use super::observed::{Observed, ObservedMember, Process};
 use super::revision::Revision;
 use crate::crd::ZkEnsemble;
@@ -20,6 +21,8 @@ pub enum Leadership<'a> {
     One(&'a MemberFacts),
     /// Several say they do: one of them is out of date, and nobody knows which.
     Many(Vec<MemberId>),
+    /// The one that does leads other voters than the configuration has: its word on who is synced is worth nothing.
+    Foreign(MemberId),
 }
 
 /// How a member stands.
@@ -81,10 +84,10 @@ impl<'a> View<'a> {
         let target = Revision::of(ensemble);
         let leadership = leadership(&membership, observed);
         let max_lag = ensemble.spec.rollout.max_lag_zxids;
-        let seats: Vec<Seat<'_>> = membership
-            .ids()
-            .map(|id| seat(id, &membership, observed, &leadership, &target, max_lag))
-            .collect();
+        let mut seats: Vec<Seat<'_>> = Vec::new();
+        for id in membership.ids() {
+            seats.push(seat(id, &membership, observed, &leadership, &target, max_lag));
+        }
         let completed = completed(ensemble);
         let mut view = Self { membership, target, completed, joined: BTreeSet::new(), leadership, seats };
         view.joined = view.joined_revisions(ensemble);
@@ -96,7 +99,7 @@ impl<'a> View<'a> {
     pub fn leader(&self) -> Option<&'a MemberFacts> {
         match self.leadership {
             Leadership::One(facts) => Some(facts),
-            Leadership::None | Leadership::Many(_) => None,
+            Leadership::None | Leadership::Many(_) | Leadership::Foreign(_) => None,
         }
     }
 
@@ -169,7 +172,14 @@ impl<'a> Seat<'a> {
     /// What the member said of itself, unless it was told to stop.
     #[must_use]
     pub fn facts(&self) -> Option<&'a MemberFacts> {
-        self.observed.and_then(answer)
+        self.observed.and_then(|member| answer(self.id, member))
+    }
+
+    /// The id of the server that answers in the member's place, if it is another one.
+    #[must_use]
+    pub fn impostor(&self) -> Option<MemberId> {
+        let facts = self.observed?.facts.as_ref().filter(|facts| facts.error.is_none())?;
+        (facts.my_id != self.id).then_some(facts.my_id)
     }
 
     /// The revision it was created from, if it exists.
@@ -192,10 +202,11 @@ impl<'a> Seat<'a> {
     }
 }
 
-/// A member's answer, if it counts: a terminating member is down, whatever it still says.
-fn answer(member: &ObservedMember) -> Option<&MemberFacts> {
+/// A member's answer, if it counts: a terminating member is down, whatever it still says, and a server with another
+/// id is not the member, but whoever took its port or its pod's address.
+fn answer(id: MemberId, member: &ObservedMember) -> Option<&MemberFacts> {
     match member.process {
-        Process::Running => member.facts.as_ref().filter(|facts| facts.error.is_none()),
+        Process::Running => member.facts.as_ref().filter(|facts| facts.error.is_none() && facts.my_id == id),
         Process::Terminating | Process::Failed { .. } => None,
     }
 }
@@ -210,10 +221,17 @@ fn completed(ensemble: &ZkEnsemble) -> Option<Revision> {
 }
 
 fn leadership<'a>(membership: &Membership, observed: &'a Observed) -> Leadership<'a> {
-    let answers = membership.voters.iter().filter_map(|id| answer(observed.members.get(id)?));
+    let answers = membership.voters.iter().filter_map(|id| answer(*id, observed.members.get(id)?));
     let leaders: Vec<&MemberFacts> = answers.filter(|facts| facts.leads()).collect();
     match leaders.as_slice() {
         [] => Leadership::None,
+        // A server that does not tell its voters, and an old one does not, is taken at its word.
+        [one]
+            if !one.voters.is_empty()
+                && !one.voters.iter().copied().collect::<BTreeSet<_>>().eq(&membership.voters) =>
+        {
+            Leadership::Foreign(one.my_id)
+        }
         [one] => Leadership::One(one),
         many => Leadership::Many(many.iter().map(|facts| facts.my_id).collect()),
     }
@@ -231,16 +249,19 @@ fn seat<'a>(
     let member = observed.members.get(&id);
     let leader = match leadership {
         Leadership::One(leader) => Some(*leader),
-        Leadership::None | Leadership::Many(_) => None,
+        Leadership::None | Leadership::Many(_) | Leadership::Foreign(_) => None,
     };
-    let lag = leader.zip(member.and_then(answer)).map(|(leader, facts)| lag(leader, facts));
-    let standing = match member.map(|member| (&member.process, answer(member))) {
+    let answer = member.and_then(|member| answer(id, member));
+    let lag = leader.zip(answer).map(|(leader, facts)| lag(leader.zxid_committed, facts));
+    let standing = match member.map(|member| (&member.process, answer)) {
         None => Standing::Missing,
         Some((Process::Failed { .. }, _)) => Standing::Dead,
         Some((Process::Terminating, _)) => Standing::Terminating,
         Some((Process::Running, None)) => Standing::Silent,
         Some((Process::Running, Some(facts))) => match leader {
-            Some(leader) if joined(id, voter, facts, leader) && lag.is_some_and(|lag| lag <= max_lag) => {
+            Some(leader)
+                if joined(id, voter, facts, leader) && caught_up(id, observed, facts, lag, max_lag) =>
+            {
                 Standing::Joined
             }
             Some(_) | None => Standing::Apart,
@@ -250,10 +271,31 @@ fn seat<'a>(
     Seat { id, voter, observed: member, standing, lag, outdated }
 }
 
-/// Transactions `facts` is behind `leader`. A synced member that logged nothing of the leader's epoch yet holds all
+/// Whether a member the leader counts is near enough to it to take full part.
+///
+/// The answers of the leader and the member were given at different moments, so at tens of thousands of writes a second
+/// their difference is mostly how far these moments lie apart. Two things make up for that: a member joins once it has
+/// logged what the leader had committed a pass ago, or within `max_lag` of what it has now; and one that has joined
+/// stays so, as long as the leader counts it, until it is behind by far more than moments can explain.
+fn caught_up(id: MemberId, observed: &Observed, facts: &MemberFacts, now: Option<i64>, max_lag: i64) -> bool {
+    let history = &observed.history;
+    let uid = observed.members.get(&id).map_or("", |member| &member.uid);
+    let limit = if history.joined(id, &facts.boot_id, uid) { leave_lag(max_lag) } else { max_lag };
+    let before = history.committed().map(|committed| lag(committed, facts));
+    now.into_iter().chain(before).any(|lag| lag <= limit)
+}
+
+/// Transactions a joined member may be behind and stay joined: a hundred times what it may be to join, and no less than
+/// a busy leader commits in several seconds.
+fn leave_lag(max_lag: i64) -> i64 {
+    const SEVERAL_SECONDS: i64 = 1_000_000;
+    max_lag.saturating_mul(100).max(SEVERAL_SECONDS)
+}
+
+/// Transactions `facts` is behind `committed`, a leader's. A synced member that logged nothing of the leader's epoch yet holds all
 /// history before it, so only the epoch's own transactions are missing; for any other member it is a lower bound.
-fn lag(leader: &MemberFacts, facts: &MemberFacts) -> i64 {
-    let (committed, logged) = (leader.zxid_committed, facts.zxid_logged);
+fn lag(committed: Zxid, facts: &MemberFacts) -> i64 {
+    let logged = facts.zxid_logged;
     if logged.epoch() < committed.epoch() { committed.counter() } else { (committed.0 - logged.0).max(0) }
 }
 
@@ -269,7 +311,6 @@ fn joined(id: MemberId, voter: bool, facts: &MemberFacts, leader: &MemberFacts) 
     let role = leads || facts.role == if voter { Role::Follower } else { Role::Observer };
     let epoch = Some(leader.current_epoch);
     role && counted
-        && facts.my_id == id
         && facts.synced
         && !facts.draining
         && (leads || facts.leader_id == Some(leader.my_id))
