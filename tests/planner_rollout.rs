@@ -216,14 +216,17 @@ fn approve(fake: &mut Fake, revision: &str) {
 }
 
 #[test]
-fn a_paused_rollout_restarts_nobody_and_still_starts_who_is_missing() {
+fn a_paused_rollout_restarts_nobody_and_starts_who_is_missing_as_it_was() {
     let mut fake = Fake::settled(ensemble(3, 0));
+    let before = Revision::of(&fake.ensemble);
     fake.spec().rollout.paused = true;
     fake.edit(2000, Quality::Good);
     fake.delete(MemberId(3));
     let planned = run(&mut fake, 40);
-    assert_eq!(fake.log, ["start member 3: it does not exist"]);
+    let reason = "it does not exist, and the rollout is paused";
+    assert_eq!(fake.log, [format!("start member 3 at revision {before}: {reason}")]);
     assert_eq!(planned.status.rollout.phase, "Paused");
+    assert_eq!(fake.synced(), 3);
 }
 
 #[test]

@@ -60,6 +60,13 @@ pub struct RolloutStatus {
     /// that fails long after one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Time>,
+    /// The last revision with which every member took part. A hint: while `revision` has not shown that a member
+    /// joins with it, a member that was lost is created from this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_completed: Option<String>,
+    /// Revisions in use that some member took part with. A hint: what nobody joined with is tried on one member only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub joined_revisions: Vec<String>,
     /// Members at `revision`, of all members.
     pub updated: String,
     /// The member being restarted or waited for.
@@ -142,6 +149,7 @@ pub enum Reason {
     Bootstrapping,
     DiskPressure,
     EpochFileUnhealthy,
+    ForeignLeader,
     GateClosed,
     ManyLeaders,
     MemberDown,

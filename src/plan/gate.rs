@@ -18,6 +18,8 @@ pub enum Closed {
     NoLeader,
     #[error("members {0:?} each say they lead")]
     ManyLeaders(Vec<u64>),
+    #[error("member {0} leads other voters than this ensemble's")]
+    ForeignLeader(MemberId),
     #[error("member {0} is still stopping")]
     Terminating(MemberId),
     #[error("member {member} was restarted and is not back yet: {what}")]
@@ -38,7 +40,10 @@ impl Closed {
     /// The member that is waited for, when it is one.
     pub(super) fn member(&self) -> Option<MemberId> {
         match self {
-            Self::Terminating(id) | Self::NotBack { member: id, .. } | Self::DiskPressure(id) => Some(*id),
+            Self::ForeignLeader(id)
+            | Self::Terminating(id)
+            | Self::NotBack { member: id, .. }
+            | Self::DiskPressure(id) => Some(*id),
             Self::NoLeader
             | Self::ManyLeaders(_)
             | Self::ConfigVersions
@@ -76,6 +81,7 @@ fn one_leader(view: &View<'_>) -> Result<(), Closed> {
     match &view.leadership {
         Leadership::One(_) => Ok(()),
         Leadership::None => Err(Closed::NoLeader),
+        Leadership::Foreign(id) => Err(Closed::ForeignLeader(*id)),
         Leadership::Many(ids) => Err(Closed::ManyLeaders(ids.iter().map(|id| id.0).collect())),
     }
 }

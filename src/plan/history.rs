@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Timestamp;
 use super::ensemble::MemberId;
+use super::facts::Zxid;
 use super::view::{Leadership, Standing, View};
 
 /// Samples a member must be seen back in before it counts as settled.
@@ -15,6 +16,8 @@ const SAMPLES: u32 = 2;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     joined: BTreeMap<MemberId, Joined>,
+    /// What the leader had committed at the last pass that saw one.
+    committed: Option<Zxid>,
     leaderless_since: Option<Timestamp>,
 }
 
@@ -29,10 +32,13 @@ struct Joined {
 impl History {
     /// Takes in one pass's view of the ensemble.
     pub(super) fn note(&mut self, view: &View<'_>, now: Timestamp) {
+        // A voter about to be started again deserves the same time to find the others.
+        let returning = view.seats.iter().any(|seat| seat.voter && seat.left_to_keeper());
         self.leaderless_since = match view.leadership {
-            Leadership::None if !view.someone_follows() => self.leaderless_since.or(Some(now)),
-            Leadership::None | Leadership::One(_) | Leadership::Many(_) => None,
+            Leadership::None if !returning && !view.someone_follows() => self.leaderless_since.or(Some(now)),
+            Leadership::None | Leadership::One(_) | Leadership::Many(_) | Leadership::Foreign(_) => None,
         };
+        self.committed = view.leader().map(|leader| leader.zxid_committed);
         self.joined.retain(|id, _| view.seats.iter().any(|seat| seat.id == *id));
         for seat in &view.seats {
             let sample = match (seat.standing, seat.observed, seat.facts()) {
@@ -55,6 +61,16 @@ impl History {
         }
     }
 
+    /// Whether this very run of this incarnation of `id` had joined at the last pass.
+    pub(super) fn joined(&self, id: MemberId, boot_id: &str, uid: &str) -> bool {
+        self.joined.get(&id).is_some_and(|joined| joined.boot_id == boot_id && joined.uid == uid)
+    }
+
+    /// What the leader had committed at the last pass, if there was one.
+    pub(super) fn committed(&self) -> Option<Zxid> {
+        self.committed
+    }
+
     /// Whether `id` has been back for `settle_seconds`, in at least two samples.
     #[must_use]
     pub fn settled(&self, id: MemberId, settle_seconds: i64, now: Timestamp) -> bool {
@@ -63,7 +79,7 @@ impl History {
         })
     }
 
-    /// Seconds during which no member led and none followed; none while one does.
+    /// Seconds during which no member led, none followed, and no voter waited to be started again; none otherwise.
     #[must_use]
     pub fn leaderless_seconds(&self, now: Timestamp) -> Option<i64> {
         self.leaderless_since.map(|since| now.duration_since(since).as_secs())

@@ -48,7 +48,7 @@ pub struct ObservedMember {
 pub enum Process {
     /// It runs.
     Running,
-    /// It was told to stop: it counts as down already.
+    /// It was told to stop: it counts as down already. It stays so until its next incarnation exists.
     Terminating,
     /// It does not run, although it should.
     Failed {
@@ -61,7 +61,7 @@ impl Observed {
     /// Brings [`Observed::history`] up to `now` with what was just seen. Adapters call it once a pass, before
     /// [`super::plan`].
     pub fn note(&mut self, ensemble: &ZkEnsemble, now: Timestamp) {
-        let mut history = std::mem::take(&mut self.history);
+        let mut history = self.history.clone();
         history.note(&View::new(ensemble, self), now);
         self.history = history;
     }

@@ -1,13 +1,17 @@
 //! The rolling restart: which member is next, and whether it is its turn.
 //!
 //! Order: missing, dead at an old revision, silent, apart, observers, followers with the most lagged first, the
-//! leader last. The first two cannot cost a quorum anything and need no gate; the rest pass `gate`. Found anew at each
-//! pass, so a change of leader in the middle only changes who is last.
+//! leader last. The first two are down already and need no gate; the rest pass `gate`. Found anew at each pass, so a
+//! change of leader in the middle only changes who is last.
+//!
+//! A template is a bet until a member joined with it, and the stake is one member: while a leader exists, no second
+//! one is given it, a missing member is created from the template before it, and a member whose process ended is left
+//! to whoever starts it again.
 
 use super::Timestamp;
 use super::ensemble::MemberId;
 use super::facts::Role;
-use super::gate;
+use super::gate::{self, Closed};
 use super::observed::{Observed, Process};
 use super::step::Step;
 use super::view::{Leadership, Seat, Standing, View};
@@ -80,10 +84,10 @@ pub(super) fn decide(ensemble: &ZkEnsemble, view: &View<'_>, observed: &Observed
         );
         return Rollout::act(Phase::Bootstrapping, vec![Step::Bootstrap { reason }]);
     }
-    if let Some(rollout) = missing(view) {
+    let stalled = failing(ensemble, view, now);
+    if let Some(rollout) = missing(ensemble, view, stalled.is_some()) {
         return rollout;
     }
-    let stalled = failing(ensemble, view, now);
     if !view.seats.iter().any(|seat| seat.outdated) {
         return complete(ensemble, view, stalled);
     }
@@ -93,18 +97,29 @@ pub(super) fn decide(ensemble: &ZkEnsemble, view: &View<'_>, observed: &Observed
     if let Some((id, message)) = stalled {
         return Rollout::idle(Phase::Stalled, Some(id), message);
     }
-    dead(view).unwrap_or_else(|| live(ensemble, view, observed, now))
+    dead(view, observed, now).unwrap_or_else(|| live(ensemble, view, observed, now))
 }
 
-/// Members that do not exist are created at once: that lowers nothing.
-fn missing(view: &View<'_>) -> Option<Rollout> {
-    let steps: Vec<Step> = view
-        .seats
-        .iter()
-        .filter(|seat| seat.standing == Standing::Missing)
-        .map(|seat| Step::Start { member: seat.id, reason: "it does not exist".to_owned() })
+/// Members that do not exist are created at once: that lowers nothing. But losing a member must not carry a rollout
+/// on that is held back, nor stake a second member on a template nobody joined with.
+fn missing(ensemble: &ZkEnsemble, view: &View<'_>, stalled: bool) -> Option<Rollout> {
+    let phase = match (stalled, ensemble.spec.rollout.paused) {
+        (true, _) => Some(Phase::Stalled),
+        (false, true) => Some(Phase::Paused),
+        (false, false) => (!view.proven()).then_some(Phase::Progressing),
+    };
+    let held = phase.and_then(|phase| Some((phase, view.fallback().filter(|old| **old != view.target)?)));
+    let (phase, revision, reason) = match held {
+        Some((phase @ Phase::Stalled, old)) => (phase, old, "it does not exist, and the rollout stalled"),
+        Some((phase @ Phase::Paused, old)) => (phase, old, "it does not exist, and the rollout is paused"),
+        Some((phase, old)) => (phase, old, "it does not exist, and no member joined at a later revision yet"),
+        None => (Phase::Progressing, &view.target, "it does not exist"),
+    };
+    let gone = view.seats.iter().filter(|seat| seat.standing == Standing::Missing);
+    let steps: Vec<Step> = gone
+        .map(|seat| Step::Start { member: seat.id, revision: revision.clone(), reason: reason.to_owned() })
         .collect();
-    (!steps.is_empty()).then(|| Rollout::act(Phase::Progressing, steps))
+    (!steps.is_empty()).then(|| Rollout::act(phase, steps))
 }
 
 /// A member that fails at the target revision, while no rollout to that revision ever completed.
@@ -157,24 +172,68 @@ fn complete(ensemble: &ZkEnsemble, view: &View<'_>, stalled: Option<(MemberId, S
     }
 }
 
-/// Dead members at an old revision are replaced at once, which is what lets a corrected template heal a broken one.
-/// Until some member has shown that the template starts at all, only one of them gets it.
-fn dead(view: &View<'_>) -> Option<Rollout> {
+/// Dead members at an old revision are replaced without a gate, which is what lets a corrected template heal a broken
+/// one: all of them once the template is proven, and one until then, the stray of an earlier attempt first.
+fn dead(view: &View<'_>, observed: &Observed, now: Timestamp) -> Option<Rollout> {
     let dead: Vec<&Seat<'_>> =
         view.seats.iter().filter(|s| s.outdated && s.standing == Standing::Dead).collect();
     if dead.is_empty() {
         return None;
+    }
+    // A stopping member comes back at the template, so it is a stake already.
+    if let Some(seat) = view.seats.iter().find(|seat| seat.standing == Standing::Terminating) {
+        return Some(Rollout::idle(Phase::Waiting, Some(seat.id), "waiting for a member to stop"));
     }
     let current: Vec<&Seat<'_>> = view.seats.iter().filter(|seat| !seat.outdated).collect();
     if let Some(seat) = current.iter().find(|seat| seat.standing < Standing::Apart) {
         let message = format!("member {} has yet to show that revision {} starts", seat.id, view.target);
         return Some(Rollout::idle(Phase::Waiting, Some(seat.id), message));
     }
-    let proven = !current.is_empty();
-    let chosen = dead.iter().take(if proven { dead.len() } else { 1 });
-    let steps =
-        chosen.filter_map(|seat| restart(seat, None, "its process ended at an old revision")).collect();
-    Some(Rollout::act(Phase::Progressing, steps))
+    let act = |chosen: &[&Seat<'_>]| {
+        let reason = "its process ended at an old revision";
+        let steps = chosen.iter().filter_map(|seat| restart(seat, None, reason)).collect();
+        Some(Rollout::act(Phase::Progressing, steps))
+    };
+    if view.proven() {
+        return act(&dead);
+    }
+    // With nobody to join, answering is all a template can show.
+    let leaderless = leaderless_for_long(view, observed, now);
+    if view.leader().is_none() && !leaderless {
+        let first = dead.first().map(|seat| seat.id);
+        return Some(Rollout::idle(
+            Phase::Waiting,
+            first,
+            format!("dead members must wait: {}", Closed::NoLeader),
+        ));
+    }
+    if let Some(seat) = current.first().filter(|_| !leaderless) {
+        let message = format!("member {} has yet to show that it joins at revision {}", seat.id, view.target);
+        return Some(Rollout::idle(Phase::Waiting, Some(seat.id), message));
+    }
+    let (strays, kept): (Vec<&Seat<'_>>, Vec<&Seat<'_>>) = dead.iter().partition(|seat| view.stray(seat));
+    if strays.is_empty() && view.seats.iter().any(|seat| view.stray(seat)) {
+        return None;
+    }
+    let hopeless = kept.iter().copied().filter(|seat| !seat.left_to_keeper());
+    let chosen: Vec<&Seat<'_>> = strays.into_iter().chain(hopeless).collect();
+    if chosen.is_empty() {
+        let first = kept.first().map(|seat| seat.id);
+        let message = "waiting for a member whose process ended once to be started again as it was";
+        return Some(Rollout::idle(Phase::Waiting, first, message));
+    }
+    let stakes = if current.is_empty() { 1 } else { chosen.len() };
+    act(&chosen[..stakes])
+}
+
+/// Whether nobody has led or followed for long, as far as we see and the platform says.
+fn leaderless_for_long(view: &View<'_>, observed: &Observed, now: Timestamp) -> bool {
+    // A member that serves in the platform's eyes and is silent to us may well follow a leader we cannot see.
+    let hidden = view.seats.iter().any(|seat| {
+        seat.voter && seat.standing == Standing::Silent && seat.observed.is_some_and(|member| member.ready)
+    });
+    let since = observed.history.leaderless_seconds(now);
+    !hidden && since.is_some_and(|since| since >= NO_LEADER_GRACE_SECONDS)
 }
 
 fn live(ensemble: &ZkEnsemble, view: &View<'_>, observed: &Observed, now: Timestamp) -> Rollout {
@@ -219,6 +278,8 @@ fn turn(view: &View<'_>, seat: &Seat<'_>) -> (u8, i64, MemberId) {
     let leads = seat.facts().is_some_and(super::MemberFacts::leads);
     let class = match seat.standing {
         Standing::Missing | Standing::Dead | Standing::Terminating => 0,
+        // Whatever an earlier template left behind goes before this template is tried on a member that worked.
+        Standing::Silent | Standing::Apart if view.stray(seat) => 0,
         Standing::Silent if !view.counted(seat.id) => 1,
         Standing::Apart if !leads && !view.counted(seat.id) => 2,
         Standing::Silent => 3,
@@ -238,16 +299,15 @@ fn leaderless(
     observed: &Observed,
     now: Timestamp,
 ) -> Option<Rollout> {
-    let since = observed.history.leaderless_seconds(now)?;
-    let unproven = |seat: &&Seat<'_>| {
+    let unproven = |seat: &Seat<'_>| {
         seat.standing == Standing::Terminating || (!seat.outdated && seat.standing < Standing::Apart)
     };
-    if since < NO_LEADER_GRACE_SECONDS || view.seats.iter().any(|seat| unproven(&seat)) {
+    if !leaderless_for_long(view, observed, now) || view.seats.iter().any(unproven) {
         return None;
     }
     let idle = candidates.iter().find(|seat| match seat.facts() {
         Some(facts) => facts.role == Role::Looking,
-        // Nobody's word but the platform's: when it says the member serves, the fault may be in our own network.
+        // Nobody's word but the platform's, as in `leaderless_for_long`.
         None => seat.observed.is_some_and(|member| !member.ready),
     })?;
     let reason = "nobody has led for long and it takes no part";

@@ -101,6 +101,7 @@ fn state(seat: &Seat<'_>, settled: bool, consistency: &Consistency) -> String {
         (_, Some(Process::Failed { detail })) => detail.clone(),
         (Standing::Missing | Standing::Dead, _) => "missing".to_owned(),
         (Standing::Terminating, _) => "draining".to_owned(),
+        (Standing::Silent, _) if seat.impostor().is_some() => "another server answers".to_owned(),
         (Standing::Silent, _) => "not answering".to_owned(),
         (Standing::Apart, _) => "joining".to_owned(),
         (Standing::Joined, _) => if settled { "in sync" } else { "settling" }.to_owned(),
@@ -117,6 +118,8 @@ fn cursor(view: &View<'_>, rollout: &Rollout, old: &ZkEnsembleStatus, now: Times
     RolloutStatus {
         phase: rollout.phase.to_string(),
         completed_at: before_of(&before.completed_at).or_else(|| done.then_some(Time(now))),
+        last_completed: done.then_some(&view.target).or(view.completed.as_ref()).map(ToString::to_string),
+        joined_revisions: view.joined.iter().map(ToString::to_string).collect(),
         updated: format!("{updated}/{}", view.seats.len()),
         current: rollout.current.map(|id| id.0),
         started_at: before_of(&before.started_at).or(Some(Time(now))),
@@ -207,6 +210,9 @@ fn available(view: &View<'_>) -> Verdict {
         }
         Leadership::None => (false, Reason::NoLeader, "no member that answers leads".to_owned()),
         Leadership::Many(ids) => (false, Reason::ManyLeaders, format!("members {ids:?} each say they lead")),
+        Leadership::Foreign(id) => {
+            (false, Reason::ForeignLeader, format!("member {id} leads other voters than this ensemble's"))
+        }
         Leadership::One(_) if synced >= quorum => (true, Reason::QuorumServing, text),
         Leadership::One(_) => (false, Reason::QuorumLost, text),
     };

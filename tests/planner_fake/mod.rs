@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zk_operator::crd::{ZkEnsemble, ZkEnsembleSpec, strict};
 use zk_operator::plan::{
-    History, Layout, MemberFacts, MemberId, Membership, Observed, ObservedMember, Plan, Process, Revision,
-    Role, Step, Timestamp, Zxid, plan,
+    Digest, History, Layout, MemberFacts, MemberId, Membership, Observed, ObservedMember, Plan, Process,
+    Revision, Role, Step, Timestamp, Zxid, plan,
 };
 
 /// Seconds a tick of the fake lasts.
@@ -50,7 +50,16 @@ pub struct FakeMember {
     pub lag: i64,
     /// Ticks for which the operator cannot reach it although it serves.
     pub unreachable: u32,
+    /// Digests that did not match what the leader sent.
     pub mismatches: u64,
+    /// Which data it holds: members with the same number hold the same.
+    pub data: u64,
+    /// Whether its disk is nearly full.
+    pub disk_low: bool,
+    pub config_version: i64,
+    pub epoch_files_error: Option<String>,
+    /// What it says of itself instead of the truth.
+    pub lie: Option<fn(&mut MemberFacts)>,
 }
 
 pub struct Fake {
@@ -65,6 +74,10 @@ pub struct Fake {
     pub history: History,
     /// Members we took down that have not rejoined since.
     pub down_by_us: BTreeSet<MemberId>,
+    /// Revisions some member was ever synced with.
+    pub joined: BTreeSet<Revision>,
+    /// Whether the platform is local mode, whose only opinion of a member is its answer.
+    pub local: bool,
     /// Every step carried out, in words.
     pub log: Vec<String>,
     election: u32,
@@ -92,6 +105,8 @@ impl Fake {
             now: Timestamp::from_second(1_800_000_000).expect("a time"),
             history: History::default(),
             down_by_us: BTreeSet::new(),
+            joined: BTreeSet::new(),
+            local: false,
             log: Vec::new(),
             election: 0,
             uids: 0,
@@ -144,6 +159,13 @@ impl Fake {
         voters.iter().filter(|id| self.members.get(id).is_some_and(|m| m.state == State::Synced)).count()
     }
 
+    /// Voters truly synced now whose epoch files are healthy.
+    fn sound(&self) -> usize {
+        let voters = self.wanted().voters;
+        let sound = |m: &FakeMember| m.state == State::Synced && m.epoch_files_error.is_none();
+        voters.iter().filter(|id| self.members.get(id).is_some_and(sound)).count()
+    }
+
     /// Whether every member exists, runs the present template and is synced.
     pub fn done(&self) -> bool {
         let target = Revision::of(&self.ensemble);
@@ -180,7 +202,7 @@ impl Fake {
             process,
             created_at: member.created_at,
             restarts: member.restarts,
-            ready: answers,
+            ready: if self.local { facts.is_some() } else { answers },
             facts,
         }
     }
@@ -199,7 +221,13 @@ impl Fake {
             let is = |id: &&MemberId| self.members.get(*id).is_some_and(|m| m.state == State::Synced);
             if leads { ids.iter().filter(is).copied().collect() } else { Vec::new() }
         };
-        MemberFacts {
+        let logged = self.zxid - member.lag;
+        let digests = [logged & !127, logged].map(|zxid| Digest {
+            zxid: Zxid(zxid),
+            digest: format!("{:#x}", zxid.cast_unsigned() ^ (member.data << 48)),
+            version: 2,
+        });
+        let mut facts = MemberFacts {
             version: "0.1.0".to_owned(),
             boot_id: member.boot.to_string(),
             my_id: id,
@@ -209,14 +237,25 @@ impl Fake {
             current_epoch: self.epoch,
             accepted_epoch_disk: Some(self.epoch),
             current_epoch_disk: Some(self.epoch),
-            zxid_logged: Zxid(self.zxid - member.lag),
+            epoch_files_error: member.epoch_files_error.clone(),
+            zxid_logged: Zxid(logged),
             zxid_committed: Zxid(self.zxid),
             synced,
+            voters: membership.voters.iter().copied().collect(),
+            observers: membership.observers.iter().copied().collect(),
             synced_voters: all_synced(&membership.voters),
             synced_observers: all_synced(&membership.observers),
+            config_version: Zxid(member.config_version),
+            digests: digests.into(),
             digest_mismatches: member.mismatches,
+            disk_free_bytes: Some(if member.disk_low { 1 << 20 } else { 500 << 30 }),
+            disk_total_bytes: Some(1000 << 30),
             ..MemberFacts::default()
+        };
+        if let Some(lie) = member.lie {
+            lie(&mut facts);
         }
+        facts
     }
 
     /// One pass of an adapter: observe, plan, carry out, publish. Checks the planner's promises on the way.
@@ -241,26 +280,65 @@ impl Fake {
                 assert!(self.membership.is_none(), "an ensemble is bootstrapped once");
                 self.membership = Some(Membership::wanted(&self.ensemble.spec));
             }
-            Step::Start { member, .. } => {
+            Step::Start { member, revision, .. } => {
                 assert!(!self.members.contains_key(member), "only a missing member is started");
-                self.create(*member);
+                self.check_stakes(*member, revision);
+                self.create(*member, revision.clone());
             }
             Step::Restart { member, uid, successor, .. } => self.restart(*member, uid, *successor),
         }
     }
 
-    fn create(&mut self, id: MemberId) {
+    /// While a leader exists, no step makes a second member run a template nobody ever joined with.
+    fn check_stakes(&self, id: MemberId, revision: &Revision) {
+        let target = Revision::of(&self.ensemble);
+        let unproven = |revision: &Revision| usize::from(!self.joined.contains(revision));
+        let stake = |member: &FakeMember| match member.state {
+            State::Terminating(_) => unproven(&target),
+            _ => unproven(&member.revision),
+        };
+        let before: usize = self.members.values().map(stake).sum();
+        let after = before - self.members.get(&id).map_or(0, stake) + unproven(revision);
+        assert!(
+            self.leader.is_none() || after <= before.max(1),
+            "member {id} is given revision {revision}, and {after} members now run what nobody joined with: {:?}\n{}",
+            self.log,
+            self.picture()
+        );
+    }
+
+    /// The members in short, for a failure.
+    fn picture(&self) -> String {
+        let line = |(id, m): (&MemberId, &FakeMember)| {
+            let (revision, joined) = (&m.revision, self.joined.contains(&m.revision));
+            format!(
+                "{id}: {:?} at {revision} (joined once: {joined}), silent for {}, {} behind, {} restarts\n",
+                m.state, m.unreachable, m.lag, m.restarts
+            )
+        };
+        let members: String = self.members.iter().map(line).collect();
+        format!("leader {:?}, local mode: {}\n{members}", self.leader, self.local)
+    }
+
+    /// Creates a member; its data stays what it was.
+    fn create(&mut self, id: MemberId, revision: Revision) {
         self.uids += 1;
+        let before = self.members.get(&id);
         let member = FakeMember {
             uid: self.uids,
             boot: self.uids,
-            revision: Revision::of(&self.ensemble),
+            revision,
             state: State::Booting(2),
             restarts: 0,
             created_at: self.now,
             lag: 0,
             unreachable: 0,
             mismatches: 0,
+            data: before.map_or(0, |member| member.data),
+            disk_low: before.is_some_and(|member| member.disk_low),
+            config_version: before.map_or(0, |member| member.config_version),
+            epoch_files_error: None,
+            lie: None,
         };
         self.members.insert(id, member);
     }
@@ -268,12 +346,13 @@ impl Fake {
     /// Restarts a member and checks the promises against the truth.
     fn restart(&mut self, id: MemberId, uid: &str, successor: Option<MemberId>) {
         let membership = self.wanted();
-        let (quorum, before) = (membership.quorum(), self.synced());
+        let (quorum, before) = (membership.quorum(), self.sound());
         let target = Revision::of(&self.ensemble);
         let member = self.members.get(&id).expect("only a member that exists is restarted").clone();
         assert_eq!(member.uid.to_string(), uid, "a step names the incarnation it means");
         assert!(member.revision != target, "only an outdated member is restarted");
         assert!(!matches!(member.state, State::Terminating(_)), "a stopping member is left alone");
+        self.check_stakes(id, &target);
         if self.leader == Some(id) {
             let others = self.members.iter().filter(|(other, _)| **other != id);
             let outdated: Vec<_> = others.filter(|(_, m)| m.revision != target).map(|(id, _)| id.0).collect();
@@ -289,8 +368,11 @@ impl Fake {
             );
         }
         if let State::Dead(_) = member.state {
-            self.create(id);
+            self.create(id, target);
             return;
+        }
+        if self.leader.is_some() {
+            self.check_health(id);
         }
         if member.state == State::Synced {
             self.down_by_us.insert(id);
@@ -304,9 +386,9 @@ impl Fake {
         self.members.get_mut(&id).expect("it exists").state = State::Terminating(2);
         if membership.voters.len() > 1 && before >= quorum {
             assert!(
-                self.synced() >= quorum,
+                self.sound() >= quorum,
                 "our act left {} synced of {quorum}: {:?}",
-                self.synced(),
+                self.sound(),
                 self.log
             );
         }
@@ -316,6 +398,27 @@ impl Fake {
                 None => self.lose_leader(),
             }
         }
+    }
+
+    /// Nobody live is restarted while those that stay differ, or the quorum among them rests on a full disk.
+    fn check_health(&self, id: MemberId) {
+        let heard = |m: &&FakeMember| {
+            let sound = m.unreachable == 0 && m.lag == 0 && m.epoch_files_error.is_none();
+            m.state == State::Synced && m.lie.is_none() && sound
+        };
+        let all: Vec<&FakeMember> = self.members.values().filter(heard).collect();
+        let same = |key: fn(&FakeMember) -> u64| all.windows(2).all(|pair| key(pair[0]) == key(pair[1]));
+        assert!(same(|m| m.data), "member {id} is restarted while members hold different data");
+        assert!(
+            same(|m| m.config_version.unsigned_abs()),
+            "member {id} is restarted while configuration versions differ"
+        );
+        let voters = self.wanted().voters;
+        let mut others = voters.iter().filter(|other| **other != id).filter_map(|id| self.members.get(id));
+        assert!(
+            !others.any(|m| heard(&m) && m.disk_low),
+            "member {id} is restarted while the quorum rests on a disk that is nearly full"
+        );
     }
 
     fn lose_leader(&mut self) {
@@ -336,6 +439,17 @@ impl Fake {
         }
         self.down_by_us.remove(&id);
         self.check_leader();
+    }
+
+    /// Makes a member's process hang for `ticks`: it neither answers nor takes part.
+    pub fn hang(&mut self, id: MemberId, ticks: u32) {
+        if let Some(member) = self.members.get_mut(&id)
+            && matches!(member.state, State::Looking | State::Synced)
+        {
+            member.state = State::Booting(ticks);
+            self.down_by_us.remove(&id);
+            self.check_leader();
+        }
     }
 
     /// Removes a member as if somebody had deleted its pod.
@@ -362,6 +476,8 @@ impl Fake {
         }
         self.check_leader();
         self.elect();
+        let synced = self.members.values().filter(|member| member.state == State::Synced);
+        self.joined.extend(synced.map(|member| member.revision.clone()));
         if self.leader.is_some() {
             self.zxid += 3;
         }
@@ -386,7 +502,7 @@ impl Fake {
                 self.down_by_us.remove(&id);
             }
             (State::Looking | State::Synced, _) => {}
-            (State::Terminating(0), _) => self.create(id),
+            (State::Terminating(0), _) => self.create(id, Revision::of(&self.ensemble)),
             (State::Terminating(left), _) => member.state = State::Terminating(left - 1),
             (State::Dead(0), _) => {
                 self.uids += 1;
