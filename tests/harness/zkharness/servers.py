@@ -67,6 +67,15 @@ def four_letter(port, word, timeout_s=2.0):
         return None
 
 
+def listens(port):
+    """True if somebody accepts connections there."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 1.0).close()
+    except OSError:
+        return False
+    return True
+
+
 def wait_until(condition, timeout_s, what, pause_s=0.02):
     """Waits for a true value and returns it; the failure says what was waited for."""
     end = time.monotonic() + timeout_s
@@ -237,6 +246,7 @@ class Ensemble:
     def __init__(self, directory, impls, settings=None):
         addresses = [(free_port(), free_port()) for _ in impls]
         lines = [f"server.{sid}=127.0.0.1:{q}:{e}" for sid, (q, e) in enumerate(addresses, 1)]
+        self.election_ports = {sid: election for sid, (_, election) in enumerate(addresses, 1)}
         self.members = [
             Member(Path(directory) / f"member-{sid}", impl, sid, settings, lines) for sid, impl in enumerate(impls, 1)
         ]
@@ -254,7 +264,8 @@ class Ensemble:
         if first is not None:
             first.launch()
             # It must be listening for votes before the others look for it.
-            time.sleep(2.0 if first.impl == JAVA else 0.7)
+            wait_until(lambda: listens(self.election_ports[first.sid]), timeout_s, f"{first} takes votes", pause_s=0.1)
+            time.sleep(0.5)
         for member in rest:
             member.launch()
         for member in self.members:
