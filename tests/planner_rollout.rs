@@ -179,18 +179,6 @@ fn a_follower_is_not_restarted_while_another_one_is_down() {
 }
 
 #[test]
-fn divergence_holds_the_rollout_and_is_told() {
-    let mut fake = Fake::settled(ensemble(3, 0));
-    fake.members.get_mut(&MemberId(2)).expect("it exists").mismatches = 1;
-    fake.edit(2000, Quality::Good);
-    let planned = run(&mut fake, 20);
-    assert_eq!(order(&fake), Vec::<u64>::new());
-    assert!(planned.summary.contains("members [2] hold different data"), "{}", planned.summary);
-    assert_eq!(reason(&planned, ConditionType::MembersConsistent), "MembersDivergent");
-    assert_eq!(planned.status.divergent, 1);
-}
-
-#[test]
 fn a_supervised_rollout_stops_before_the_leader_until_its_revision_is_approved() {
     let mut fake = Fake::settled(ensemble(3, 0));
     fake.spec().rollout.supervised = true;
@@ -263,7 +251,12 @@ fn a_changed_size_changes_no_running_ensemble_and_is_told() {
     fake.spec().replicas = 5;
     let planned = run(&mut fake, 20);
     assert_eq!(fake.log, Vec::<String>::new());
-    assert_eq!(reason(&planned, ConditionType::ScaleAllowed), "ScalingNotSupported");
+    for kind in [ConditionType::ScaleAllowed, ConditionType::Ready] {
+        let condition = planned.status.condition(kind).expect("it is computed");
+        assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "ScalingNotSupported"));
+        assert!(condition.message.contains("keeps its 3 voters"), "{}", condition.message);
+    }
+    assert!(planned.summary.contains("not supported yet"), "{}", planned.summary);
     assert_eq!(planned.objects.members.len(), 3);
 }
 

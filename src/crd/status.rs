@@ -33,7 +33,7 @@ pub struct ZkEnsembleStatus {
     /// The leader's last committed zxid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zxid: Option<String>,
-    /// Members whose data differs from the majority's.
+    /// Members whose data differs from the majority's at the same zxid.
     pub divergent: i32,
     /// The fullest disk, as a share of its size.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,8 @@ pub struct MemberStatus {
 /// `ReconciliationPaused`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConditionType {
-    /// Every member takes part and runs the current template.
+    /// The ensemble is what the spec asks for: its members are those asked for, each takes part, and each runs the
+    /// current template.
     Ready,
     /// A leader serves with a synced quorum.
     Available,
@@ -129,13 +130,15 @@ pub enum ConditionType {
     Degraded,
     /// Every voter is synced with the leader.
     QuorumSynced,
-    /// No two members hold different data at the same zxid.
+    /// No two members hold different data at the same zxid, and none saw a digest that is not its own. Unknown while a
+    /// member does not answer, unless others show trouble.
     MembersConsistent,
-    /// No member's disk is near full.
+    /// No member's disk is near full. Unknown while a member does not answer, unless another one's is.
     StorageHealthy,
-    /// Epoch files are readable and agree with memory.
+    /// Epoch files are readable and agree with memory. Unknown while a member does not answer, unless another one's do
+    /// not.
     EpochFilesHealthy,
-    /// The membership may change.
+    /// The members are those the spec asks for, or may become so.
     ScaleAllowed,
     /// A person stopped the operator's acts on this ensemble.
     ReconciliationPaused,
@@ -154,6 +157,8 @@ pub enum Reason {
     ManyLeaders,
     MemberDown,
     MembersDivergent,
+    MembersOutdated,
+    MismatchSeen,
     NoFacts,
     NoLeader,
     NoMajority,

@@ -3,6 +3,8 @@
 //! It opens only when the ensemble can spare the member *and* everything restarted before it is provably back. Each
 //! answer names what is missing, because a rollout that waits without saying for what is a support case.
 
+use std::collections::BTreeSet;
+
 use super::Timestamp;
 use super::consistency::Consistency;
 use super::ensemble::MemberId;
@@ -28,10 +30,12 @@ pub enum Closed {
     ConfigVersions,
     #[error("without member {member} only {synced} voters are synced and settled, and a quorum is {quorum}")]
     Quorum { member: MemberId, synced: usize, quorum: usize },
-    #[error("members {0:?} hold different data")]
+    #[error("members {0:?} hold other data than the majority")]
     Divergent(Vec<u64>),
-    #[error("members differ at {0} and no majority agrees: a person must decide")]
-    Undecided(String),
+    #[error("members differ and no majority agrees: a person must decide")]
+    Undecided,
+    #[error("members {0:?} saw digests from their leader that are not their own")]
+    MismatchSeen(Vec<u64>),
     #[error("the disk of member {0}, which the quorum needs, is nearly full")]
     DiskPressure(MemberId),
 }
@@ -49,7 +53,8 @@ impl Closed {
             | Self::ConfigVersions
             | Self::Quorum { .. }
             | Self::Divergent(_)
-            | Self::Undecided(_) => None,
+            | Self::Undecided
+            | Self::MismatchSeen(_) => None,
         }
     }
 }
@@ -112,13 +117,16 @@ fn everyone_back(
 
 fn consistent(view: &View<'_>) -> Result<(), Closed> {
     let found = Consistency::of(view);
-    if let Some(zxid) = found.undecided {
-        return Err(Closed::Undecided(zxid));
+    let ids = |ids: &BTreeSet<MemberId>| ids.iter().map(|id| id.0).collect();
+    if found.undecided.is_some() {
+        Err(Closed::Undecided)
+    } else if !found.divergent.is_empty() {
+        Err(Closed::Divergent(ids(&found.divergent)))
+    } else if !found.reporters.is_empty() {
+        Err(Closed::MismatchSeen(ids(&found.reporters)))
+    } else {
+        Ok(())
     }
-    if found.divergent.is_empty() {
-        return Ok(());
-    }
-    Err(Closed::Divergent(found.divergent.iter().map(|id| id.0).collect()))
 }
 
 fn config_versions(view: &View<'_>) -> Result<(), Closed> {

@@ -105,10 +105,12 @@ pub fn plan(ensemble: &ZkEnsemble, observed: &Observed, now: Timestamp) -> Plan 
     let view = View::new(ensemble, observed);
     let rollout = rollout::decide(ensemble, &view, observed, now);
     let status = status::status(ensemble, &view, observed, &rollout, now);
+    let refused = status::refused_scale(ensemble, observed);
+    let summary = [Some(rollout.message), refused].into_iter().flatten().collect::<Vec<_>>().join("; ");
     Plan {
         objects: Objects::of(ensemble, &view.membership, &observed.layout),
         steps: rollout.steps,
         status,
-        summary: rollout.message,
+        summary,
     }
 }

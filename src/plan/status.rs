@@ -94,6 +94,9 @@ fn state(seat: &Seat<'_>, settled: bool, consistency: &Consistency) -> String {
     if consistency.divergent.contains(&seat.id) {
         return "divergent".to_owned();
     }
+    if consistency.reporters.contains(&seat.id) {
+        return "saw a digest mismatch".to_owned();
+    }
     if let Some(trouble) = seat.facts().and_then(super::MemberFacts::epoch_trouble) {
         return format!("epoch files: {trouble}");
     }
@@ -140,30 +143,13 @@ fn conditions(
     old: &ZkEnsembleStatus,
     now: Timestamp,
 ) -> Vec<Condition> {
-    let available = available(view);
-    let all_joined = view.seats.iter().all(|seat| seat.standing == Standing::Joined);
     let complete = rollout.phase == Phase::Complete;
     let down: Vec<u64> =
         view.seats.iter().filter(|s| s.standing != Standing::Joined).map(|s| s.id.0).collect();
-    let ready = (
-        ConditionType::Ready,
-        Some(available.1 == Some(true) && all_joined),
-        if available.1 != Some(true) {
-            available.2
-        } else if all_joined {
-            Reason::AsExpected
-        } else {
-            Reason::MemberDown
-        },
-        if down.is_empty() {
-            "every member takes part".to_owned()
-        } else {
-            format!("members {down:?} take no part")
-        },
-    );
     let paused = ensemble.reconciliation_paused();
-    let mut verdicts: Vec<Verdict> = vec![
-        ready,
+    let verdicts: Vec<Verdict> = vec![
+        ready(ensemble, view, observed, &down),
+        available(view),
         progressing(rollout, complete),
         degraded(view, rollout, consistency, &down),
         synced(view),
@@ -178,7 +164,6 @@ fn conditions(
             String::new(),
         ),
     ];
-    verdicts.insert(1, available);
     verdicts.into_iter().map(|verdict| condition(verdict, ensemble.metadata.generation, old, now)).collect()
 }
 
@@ -198,6 +183,27 @@ fn condition(verdict: Verdict, generation: Option<i64>, old: &ZkEnsembleStatus, 
         status: status.to_owned(),
         type_: kind.to_string(),
     }
+}
+
+/// As a Deployment's users expect: not before the last member runs what was asked for.
+fn ready(ensemble: &ZkEnsemble, view: &View<'_>, observed: &Observed, down: &[u64]) -> Verdict {
+    let (_, serves, why, text) = available(view);
+    let outdated: Vec<u64> = view.seats.iter().filter(|seat| seat.outdated).map(|seat| seat.id.0).collect();
+    let (reason, text) = if serves != Some(true) {
+        (why, text)
+    } else if !down.is_empty() {
+        (Reason::MemberDown, format!("members {down:?} take no part"))
+    } else if !outdated.is_empty() {
+        (
+            Reason::MembersOutdated,
+            format!("members {outdated:?} have yet to be brought to revision {}", view.target),
+        )
+    } else if let Some(text) = refused_scale(ensemble, observed) {
+        (Reason::ScalingNotSupported, text)
+    } else {
+        (Reason::AsExpected, "every member takes part and runs the current template".to_owned())
+    };
+    (ConditionType::Ready, Some(reason == Reason::AsExpected), reason, text)
 }
 
 fn available(view: &View<'_>) -> Verdict {
@@ -234,8 +240,8 @@ fn progressing(rollout: &Rollout, complete: bool) -> Verdict {
 }
 
 fn degraded(view: &View<'_>, rollout: &Rollout, consistency: &Consistency, down: &[u64]) -> Verdict {
-    let (holds, reason, text) = if !consistency.holds() {
-        (true, Reason::MembersDivergent, "members hold different data".to_owned())
+    let (holds, reason, text) = if let Some(trouble) = consistency.trouble() {
+        (true, inconsistency(consistency), trouble)
     } else if rollout.phase == Phase::Stalled {
         (true, Reason::RolloutStalled, rollout.message.clone())
     } else if let Some((id, trouble)) =
@@ -261,52 +267,65 @@ fn synced(view: &View<'_>) -> Verdict {
     (ConditionType::QuorumSynced, Some(holds), reason, text)
 }
 
-fn consistent(view: &View<'_>, found: &Consistency) -> Verdict {
-    let (holds, reason, text) = if let Some(zxid) = &found.undecided {
-        (Some(false), Reason::NoMajority, format!("members differ at {zxid} and no majority agrees"))
+fn inconsistency(found: &Consistency) -> Reason {
+    if found.undecided.is_some() {
+        Reason::NoMajority
     } else if !found.divergent.is_empty() {
-        let ids: Vec<u64> = found.divergent.iter().map(|id| id.0).collect();
-        (Some(false), Reason::MembersDivergent, format!("members {ids:?} differ from the majority"))
-    } else if view.seats.iter().all(|seat| seat.facts().is_none()) {
-        (None, Reason::NoFacts, "no member answers".to_owned())
+        Reason::MembersDivergent
     } else {
-        (Some(true), Reason::AsExpected, "no difference at any zxid members share".to_owned())
-    };
-    (ConditionType::MembersConsistent, holds, reason, text)
+        Reason::MismatchSeen
+    }
+}
+
+fn consistent(view: &View<'_>, found: &Consistency) -> Verdict {
+    let trouble = found.trouble().map(|text| (inconsistency(found), text));
+    of_all(ConditionType::MembersConsistent, view, trouble, "no difference at any zxid members share")
 }
 
 fn storage(view: &View<'_>) -> Verdict {
     let pressed = view.seats.iter().find(|seat| seat.facts().is_some_and(super::MemberFacts::disk_pressure));
-    let (holds, reason, text) = match pressed {
-        Some(seat) => (false, Reason::DiskPressure, format!("the disk of member {} is nearly full", seat.id)),
-        None => (true, Reason::AsExpected, String::new()),
-    };
-    (ConditionType::StorageHealthy, Some(holds), reason, text)
+    let trouble =
+        pressed.map(|seat| (Reason::DiskPressure, format!("the disk of member {} is nearly full", seat.id)));
+    of_all(ConditionType::StorageHealthy, view, trouble, "")
 }
 
 fn epoch_files(view: &View<'_>) -> Verdict {
-    let trouble = view.seats.iter().find_map(|seat| Some((seat.id, seat.facts()?.epoch_trouble()?)));
-    let (holds, reason, text) = match trouble {
-        Some((id, trouble)) => (false, Reason::EpochFileUnhealthy, format!("member {id}: {trouble}")),
-        None => (true, Reason::AsExpected, String::new()),
-    };
-    (ConditionType::EpochFilesHealthy, Some(holds), reason, text)
+    let found = view.seats.iter().find_map(|seat| Some((seat.id, seat.facts()?.epoch_trouble()?)));
+    let trouble = found.map(|(id, text)| (Reason::EpochFileUnhealthy, format!("member {id}: {text}")));
+    of_all(ConditionType::EpochFilesHealthy, view, trouble, "")
+}
+
+/// What is said of all members by what each says of itself: trouble of one is enough to deny it, and silence of one is
+/// enough not to claim it.
+fn of_all(kind: ConditionType, view: &View<'_>, trouble: Option<(Reason, String)>, good: &str) -> Verdict {
+    let silent: Vec<u64> =
+        view.seats.iter().filter(|seat| seat.facts().is_none()).map(|seat| seat.id.0).collect();
+    match trouble {
+        Some((reason, text)) => (kind, Some(false), reason, text),
+        None if !silent.is_empty() => {
+            (kind, None, Reason::NoFacts, format!("members {silent:?} do not answer"))
+        }
+        None => (kind, Some(true), Reason::AsExpected, good.to_owned()),
+    }
 }
 
 /// Members of a running ensemble cannot be changed yet; saying so beats doing half of it.
-fn scale(ensemble: &ZkEnsemble, observed: &Observed) -> Verdict {
+pub(super) fn refused_scale(ensemble: &ZkEnsemble, observed: &Observed) -> Option<String> {
     let wanted = Membership::wanted(&ensemble.spec);
-    let (holds, reason, text) = match &observed.membership {
-        Some(have) if *have != wanted => (
-            false,
-            Reason::ScalingNotSupported,
-            format!(
-                "the ensemble keeps its {} voters and {} observers: changing the membership of a running ensemble is not supported yet",
-                have.voters.len(),
-                have.observers.len()
-            ),
-        ),
-        _ => (true, Reason::AsExpected, String::new()),
+    let have = observed.membership.as_ref().filter(|have| **have != wanted)?;
+    Some(format!(
+        "the ensemble keeps its {} voters and {} observers instead of {} and {}: changing the membership of a running ensemble is not supported yet",
+        have.voters.len(),
+        have.observers.len(),
+        wanted.voters.len(),
+        wanted.observers.len()
+    ))
+}
+
+fn scale(ensemble: &ZkEnsemble, observed: &Observed) -> Verdict {
+    let (holds, reason, text) = match refused_scale(ensemble, observed) {
+        Some(text) => (false, Reason::ScalingNotSupported, text),
+        None => (true, Reason::AsExpected, String::new()),
     };
     (ConditionType::ScaleAllowed, Some(holds), reason, text)
 }
