@@ -149,3 +149,43 @@ fn the_examples_are_valid_and_the_api_server_would_take_them() {
         assert!(cel_accepts(&ensemble, None), "{:?}", ensemble.metadata.name);
     }
 }
+
+/// Fault: the last of two keys of one name counted, in silence.
+#[test]
+fn a_key_that_is_there_twice_is_refused() {
+    let twice = refusal("{ replicas: 3, replicas: 5 }");
+    assert!(twice.contains("duplicate") && twice.contains("replicas"), "{twice}");
+}
+
+/// Fault: what is below `metadata` was not looked at, so that a misspelt `annotations` was dropped, and whatever was wrong
+/// with a value was said to be wrong with `spec`.
+#[test]
+fn metadata_is_read_as_strictly_as_the_rest() {
+    let refusal = |metadata: &str| {
+        let text = format!(
+            "apiVersion: zkensemble.dev/v1alpha1\nkind: ZkEnsemble\nmetadata: {metadata}\nspec: {{}}\n"
+        );
+        strict::read(&text).expect_err("the metadata is wrong").to_string()
+    };
+    assert_eq!(refusal("{ name: zoo, anotations: { a: b } }"), "metadata.anotations: unknown field");
+    assert_eq!(
+        refusal("{ name: zoo, annotations: { zkensemble.dev/pause: true } }"),
+        "metadata.annotations.zkensemble.dev/pause: must be a string; write it in quotes: \"true\""
+    );
+}
+
+#[test]
+fn a_value_of_the_right_type_that_is_no_value_of_its_field_is_named_with_it() {
+    let refused = refusal("{ storage: { reclaimPolicy: Foo } }");
+    assert!(refused.starts_with("spec.storage.reclaimPolicy: ") && refused.contains("Foo"), "{refused}");
+    assert!(refusal("{ replicas: 3000000000 }").starts_with("spec.replicas: "));
+}
+
+/// Fault: a status saved with the resource was taken for what is.
+#[test]
+fn a_status_in_the_file_is_not_read() {
+    let text = "apiVersion: zkensemble.dev/v1alpha1\nkind: ZkEnsemble\nmetadata: { name: zoo, uid: x }\nspec: {}\n\
+                status: { observedGeneration: 7 }\n";
+    let ensemble = strict::read(text).unwrap_or_else(|error| panic!("what kubectl saved is valid: {error}"));
+    assert!(ensemble.status.is_none());
+}

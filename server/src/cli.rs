@@ -69,9 +69,10 @@ pub enum Command {
     Start {
         #[command(flatten)]
         config: ConfigArgs,
-        /// Drain and stop when the parent process is gone.
-        #[arg(long)]
-        exit_with_parent: bool,
+        /// Drain and stop when the parent process is gone. With its PID it is missed even if it ended before this
+        /// process could look.
+        #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true)]
+        exit_with_parent: Option<Option<i32>>,
     },
     /// Ask the server of this configuration to stop gracefully, and wait until its process is gone.
     Drain {

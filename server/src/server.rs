@@ -79,8 +79,8 @@ pub fn load_config(sources: &Sources) -> Result<Config, Exit> {
 }
 
 /// Runs the server until it halts.
-pub fn start(sources: Sources, exit_with_parent: bool) -> Exit {
-    let parent = exit_with_parent.then(Parent::present);
+pub fn start(sources: Sources, exit_with_parent: Option<Option<i32>>) -> Exit {
+    let parent = exit_with_parent.map(Parent::of);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("net").build() {
         Ok(runtime) => runtime,
         Err(failure) => {

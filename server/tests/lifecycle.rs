@@ -229,3 +229,12 @@ fn panic_and_wait(place: &str) {
     // The process ends under this thread, or the test fails.
     std::thread::sleep(LIMIT);
 }
+
+/// Fault: a parent that had ended before the new process looked for it was never missed, and the server ran on alone.
+#[test]
+fn a_server_whose_named_parent_is_gone_already_does_not_start() {
+    let (_dir, mut member) = member("");
+    member.spawn(&["--exit-with-parent=1"]);
+    assert_eq!(member.wait().code(), Some(0), "{}", member.log());
+    assert!(member.log().contains("the parent process is gone"), "{}", member.log());
+}

@@ -34,6 +34,8 @@ const fn flag(name: &'static str) -> ConfigKey {
 }
 
 const BILLION: u32 = 999_999_999;
+/// Beyond this the server cuts it.
+const JUTE_MAX: u32 = 536_870_911;
 
 /// Every key `spec.config` accepts, sorted as they are listed to users.
 pub const CONFIG_KEYS: &[ConfigKey] = &[
@@ -53,7 +55,7 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
     number("fsync.warningthresholdms", 1, BILLION),
     number("globalOutstandingLimit", 1, 10_000_000),
     number("initLimit", 1, 10_000),
-    number("jute.maxbuffer", 1024, BILLION),
+    number("jute.maxbuffer", 1024, JUTE_MAX),
     ConfigKey { name: "leaderServes", kind: ValueKind::YesNo },
     flag("localSessionsEnabled"),
     flag("localSessionsUpgradingEnabled"),

@@ -3,7 +3,8 @@
 //! The API server does this when asked for strict field validation. It is not done by serde because an operator
 //! must still read resources that a newer CRD gave more fields.
 
-use serde_json::Value;
+use serde::de::Error as _;
+use serde_json::{Value, json};
 
 use super::generate;
 use super::spec::ZkEnsemble;
@@ -28,20 +29,45 @@ pub enum ReadError {
 /// # Errors
 /// Everything that is wrong with it at once, each with the path of its field.
 pub fn read(text: &str) -> Result<ZkEnsemble, ReadError> {
-    let value: Value = serde_yaml::from_str(text)?;
+    // By way of YAML's own values, which refuse a key that is there twice; JSON's take the last one.
+    let value: serde_yaml::Value = serde_yaml::from_str(text)?;
+    let mut value: Value = serde_json::to_value(value).map_err(serde_yaml::Error::custom)?;
     let kind = format!("{} and {}", value["apiVersion"], value["kind"]);
     if kind != r#""zkensemble.dev/v1alpha1" and "ZkEnsemble""# {
         return Err(ReadError::OtherKind(kind));
     }
     let mut found = Vec::new();
-    walk(&generate::schema(), &value, "", &mut found);
+    let mut schema = generate::schema();
+    schema["properties"]["metadata"] = metadata_schema();
+    walk(&schema, &value, "", &mut found);
     if !found.is_empty() {
         return Err(ReadError::Invalid(found));
     }
-    let ensemble: ZkEnsemble = serde_json::from_value(value)
-        .map_err(|error| ReadError::Invalid(vec![at("spec", &error.to_string())]))?;
+    // A status is what we tell, not what we are told: one saved by `kubectl get -o yaml` is of another time.
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("status");
+    }
+    let ensemble: ZkEnsemble = serde_path_to_error::deserialize(value).map_err(|error| {
+        ReadError::Invalid(vec![at(&error.path().to_string(), &error.inner().to_string())])
+    })?;
     let found = validate(&ensemble);
     if found.is_empty() { Ok(ensemble) } else { Err(ReadError::Invalid(found)) }
+}
+
+/// What the API server knows of `metadata`, which a CRD's own schema leaves out.
+fn metadata_schema() -> Value {
+    let strings = json!({ "type": "object", "additionalProperties": { "type": "string" } });
+    json!({
+        "type": "object",
+        "properties": {
+            "name": { "type": "string" }, "namespace": { "type": "string" }, "generateName": { "type": "string" },
+            "labels": strings, "annotations": strings,
+            // Set by the server; found in what `kubectl get -o yaml` saved.
+            "uid": {}, "resourceVersion": {}, "generation": {}, "creationTimestamp": {}, "managedFields": {},
+            "finalizers": {}, "ownerReferences": {}, "selfLink": {}, "deletionTimestamp": {},
+            "deletionGracePeriodSeconds": {},
+        },
+    })
 }
 
 fn list(violations: &[Violation]) -> String {

@@ -68,8 +68,10 @@ pub(super) enum Event {
     Ended {
         detail: String,
     },
-    /// Drained and gone.
-    Stopped,
+    /// Gone after it was asked to drain; `detail` says what went wrong in that, if anything.
+    Stopped {
+        detail: String,
+    },
     /// The drain took longer than it may, and the process was killed.
     Overrun,
 }
@@ -91,7 +93,11 @@ impl Keeper {
                 .arg("--config")
                 .arg(&launch.zoo_cfg)
                 // Dies with this process, however this process dies.
-                .arg("--exit-with-parent")
+                .arg(format!("--exit-with-parent={}", std::process::id()))
+                // What guards the data is ours to set, not our environment's: -Dzookeeper.forceSync=no would get in here.
+                .env_remove("JVMFLAGS")
+                .env_remove("SERVER_JVMFLAGS")
+                .env_remove("ZK_JAVA_PROPS")
                 .stdin(Stdio::null())
                 .stdout(log.try_clone()?)
                 .stderr(log)
@@ -134,9 +140,16 @@ impl Keeper {
             }
             State::Paused { until, .. } => (Instant::now() >= *until).then(|| self.spawn()),
             State::Stopping { child, deadline, killed } => {
-                if !matches!(child.try_wait(), Ok(None)) {
+                let ended = child.try_wait();
+                if !matches!(ended, Ok(None)) {
+                    let detail = match ended {
+                        Ok(Some(status)) if !status.success() => {
+                            format!(" uncleanly: {}", exit_detail(status))
+                        }
+                        Ok(_) | Err(_) => String::new(),
+                    };
                     self.state = State::Stopped;
-                    return Some(Event::Stopped);
+                    return Some(Event::Stopped { detail });
                 }
                 if *killed || Instant::now() < *deadline {
                     return None;

@@ -66,9 +66,7 @@ impl Machine {
         observed.note(self.source.ensemble(), now);
         self.history = observed.history.clone();
         let plan = plan(self.source.ensemble(), &observed, now);
-        if let Err(error) = self.act(&plan, now) {
-            self.printer.once("error", &format!("{error:#}"));
-        }
+        self.act(&plan, now);
         self.tell(plan);
     }
 
@@ -108,23 +106,52 @@ impl Machine {
         Observed { layout, membership, members, history: self.history.clone() }
     }
 
-    fn act(&mut self, plan: &Plan, now: Timestamp) -> anyhow::Result<()> {
+    /// Carries the plan out. What fails for one member keeps no other from what is due to it: a quorum may depend on it.
+    fn act(&mut self, plan: &Plan, now: Timestamp) {
         // Whoever was stopped for a restart comes back from the template of now, not of when the step was decided.
         let gone: Vec<MemberId> =
             self.keepers.iter().filter(|(_, keeper)| keeper.stopped()).map(|(id, _)| *id).collect();
         for id in gone {
-            self.launch(id, &plan.objects, now)?;
+            let step = format!("start member {id} again");
+            let result = self.launch(id, &plan.objects, now);
+            self.settle(&step, result);
         }
         for step in &plan.steps {
-            self.printer.step(&step.to_string());
-            match step {
-                Step::Bootstrap { .. } => {
-                    let name = self.source.ensemble().name();
-                    self.membership = Some(self.root.bootstrap(name, &plan.objects)?);
-                }
-                Step::Start { member, .. } => self.launch(*member, &plan.objects, now)?,
-                Step::Restart { member, uid, .. } => self.restart(*member, uid),
+            let text = step.to_string();
+            self.printer.step(&text);
+            let result = self.step(step, plan, now);
+            self.settle(&text, result);
+        }
+    }
+
+    fn step(&mut self, step: &Step, plan: &Plan, now: Timestamp) -> anyhow::Result<()> {
+        match step {
+            Step::Bootstrap { .. } => self.bootstrap(&plan.objects),
+            Step::Start { member, .. } => self.launch(*member, &plan.objects, now),
+            Step::Restart { member, uid, .. } => {
+                self.restart(*member, uid);
+                Ok(())
             }
+        }
+    }
+
+    /// Tells how a step went, once, however often it is tried.
+    fn settle(&mut self, step: &str, result: anyhow::Result<()>) {
+        match result {
+            Ok(()) => self.printer.step_done(),
+            Err(error) => self.printer.step_failed(step, &error.context(format!("cannot {step}"))),
+        }
+    }
+
+    fn bootstrap(&mut self, objects: &Objects) -> anyhow::Result<()> {
+        let made = self.root.bootstrap(self.source.ensemble().name(), objects)?;
+        self.membership = Some(made.membership);
+        if !made.holding.is_empty() {
+            let ids: Vec<String> = made.holding.iter().map(ToString::to_string).collect();
+            self.printer.say(&format!(
+                "found data of member {}: nobody begins from nothing, the others get it from there",
+                ids.join(", ")
+            ));
         }
         Ok(())
     }
@@ -187,12 +214,12 @@ impl Machine {
 
     /// Asks every member to drain and end.
     pub(super) fn drain(&mut self) {
-        self.printer.say(&format!("stopping: {} members drain", self.keepers.len()));
         let drain =
             Duration::from_secs(self.source.ensemble().spec.rollout.drain_seconds.unsigned_abs().into());
         for keeper in self.keepers.values_mut() {
             keeper.stop(drain.min(LAST_PATIENCE));
         }
+        self.printer.say(&format!("stopping: {} members drain", self.keepers.len()));
     }
 
     /// Ends every member at once.
@@ -232,7 +259,7 @@ impl Printer {
         match event {
             Event::Started { pid } => self.say(&format!("member {id} started, pid {pid}")),
             Event::Ended { detail } => self.say(&format!("member {id} {detail}")),
-            Event::Stopped => self.say(&format!("member {id} stopped")),
+            Event::Stopped { detail } => self.say(&format!("member {id} stopped{detail}")),
             Event::Overrun => self.say(&format!("member {id} did not drain in time and was killed")),
         }
     }

@@ -118,7 +118,11 @@ impl Binary {
 }
 
 fn file_directory(file: &Path) -> PathBuf {
-    file.parent().map_or_else(PathBuf::new, Path::to_path_buf)
+    // A bare name would be searched for in $PATH.
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        Some(_) | None => PathBuf::from("."),
+    }
 }
 
 /// A port in use would show only as a member that keeps failing; better to say so before anything starts.

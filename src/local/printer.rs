@@ -1,6 +1,7 @@
 //! What local mode prints: lines with the seconds since its start, and the table of members when a row changes.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::time::Instant;
 
 use crate::crd::{MemberStatus, ZkEnsembleStatus};
@@ -9,6 +10,8 @@ use crate::crd::{MemberStatus, ZkEnsembleStatus};
 pub(super) struct Printer {
     start: Instant,
     said: String,
+    /// The step that failed last, in words.
+    failed: Option<String>,
     rows: Vec<[String; 4]>,
 }
 
@@ -16,18 +19,32 @@ const HEADER: [&str; 8] = ["ID", "ROLE", "EPOCH", "ZXID", "LAG", "DISK", "REVISI
 
 impl Printer {
     pub(super) fn new() -> Self {
-        Self { start: Instant::now(), said: String::new(), rows: Vec::new() }
+        Self { start: Instant::now(), said: String::new(), failed: None, rows: Vec::new() }
     }
 
     /// Prints a line.
     pub(super) fn say(&mut self, text: &str) {
-        println!("[{:7.1}s] {text}", self.start.elapsed().as_secs_f64());
+        self.out(&format!("[{:7.1}s] {text}\n", self.start.elapsed().as_secs_f64()));
     }
 
-    /// Prints a step. What is waited for after it is news, even in the words of before.
+    /// Prints a step. What is waited for after it is news, even in the words of before. A step that failed is tried again
+    /// and not said again.
     pub(super) fn step(&mut self, text: &str) {
-        self.say(text);
-        self.said.clear();
+        if self.failed.as_deref() != Some(text) {
+            self.say(text);
+            self.said.clear();
+        }
+    }
+
+    /// Prints why the step `text` failed, once.
+    pub(super) fn step_failed(&mut self, text: &str, error: &anyhow::Error) {
+        self.failed = Some(text.to_owned());
+        self.once("error", &format!("{error:#}"));
+    }
+
+    /// A step was done: the next is news again.
+    pub(super) fn step_done(&mut self) {
+        self.failed = None;
     }
 
     /// Prints a line unless it is the one printed last in this way.
@@ -46,7 +63,13 @@ impl Printer {
             return;
         }
         self.rows = rows;
-        print!("{}", table(status));
+        self.out(&table(status));
+    }
+
+    /// Writes. A terminal that was closed, or a reader that has gone, is no reason to leave the members alone: `println!`
+    /// would panic, and they would be killed rather than drained.
+    fn out(&self, text: &str) {
+        let _ = std::io::stdout().write_all(text.as_bytes());
     }
 }
 

@@ -1,5 +1,6 @@
 //! The file that describes the ensemble, and its edits.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -15,6 +16,8 @@ pub(super) struct Source {
     /// A text seen once. An editor may be in the middle of writing, and half a file can be valid: a text counts when
     /// two looks in a row find it.
     fresh: Option<String>,
+    /// Why the file could not be read at the last look.
+    unreadable: Option<String>,
     ensemble: ZkEnsemble,
 }
 
@@ -32,7 +35,7 @@ impl Source {
         let mut ensemble =
             strict::read(&text).with_context(|| format!("{} is not a valid ensemble", path.display()))?;
         ensemble.metadata.generation = Some(1);
-        Ok(Self { path: path.to_owned(), settled: text, fresh: None, ensemble })
+        Ok(Self { path: path.to_owned(), settled: text, fresh: None, unreadable: None, ensemble })
     }
 
     /// The ensemble as last accepted.
@@ -52,8 +55,15 @@ impl Source {
 
     /// Looks at the file again. An edit is told once, whether it was accepted or not.
     pub(super) fn poll(&mut self) -> Option<Edit> {
-        // A file that is away for a moment is an editor's rename; one that stays away changes nothing.
-        let text = std::fs::read_to_string(&self.path).ok()?;
+        let text = match std::fs::read_to_string(&self.path) {
+            Ok(text) => {
+                self.unreadable = None;
+                text
+            }
+            // A file that is away for a moment is an editor's rename; one that stays away changes nothing.
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            Err(error) => return self.cannot_read(&error),
+        };
         if text == self.settled {
             self.fresh = None;
             return None;
@@ -66,6 +76,16 @@ impl Source {
         let edit = self.take(&text);
         self.settled = text;
         Some(edit)
+    }
+
+    /// Tells why the file cannot be read, once.
+    fn cannot_read(&mut self, error: &std::io::Error) -> Option<Edit> {
+        let why = format!("cannot read {}: {error}", self.path.display());
+        if self.unreadable.as_ref() == Some(&why) {
+            return None;
+        }
+        self.unreadable = Some(why.clone());
+        Some(Edit::Refused(why))
     }
 
     fn take(&mut self, text: &str) -> Edit {

@@ -34,9 +34,10 @@ impl fmt::Display for Cause {
 pub(super) struct Parent(Option<Pid>);
 
 impl Parent {
-    /// The present parent. To be called first of all: a parent that ends during the start would else never be missed.
-    pub(super) fn present() -> Self {
-        Self(getppid())
+    /// The parent of number `named`, or the present one. A parent that ended before this process could look is missed only
+    /// if it is named.
+    pub(super) fn of(named: Option<i32>) -> Self {
+        Self(named.map_or_else(getppid, Pid::from_raw))
     }
 
     async fn gone(self) {
