@@ -232,7 +232,9 @@ fn a_member_that_looks_for_a_leader_refuses_as_upstream_does_and_still_tells_its
     let mut member = Member::new(dir.path(), &text);
     std::fs::write(member.data().join("myid"), "1").expect("myid");
     member.spawn(&[]);
-    eventually("it looks", || member.role() == "looking");
+    // It says so from the start, and counts it once it has read its disk.
+    let counted = || admin(member.admin_port, "/commands/monitor").ok()?["looking_count"].as_i64();
+    eventually("it looks", || member.role() == "looking" && counted() >= Some(1));
     for (name, wanted) in golden()["words"]["looking"].as_object().expect("looking") {
         assert_eq!(&word(member.client_port, name), wanted.as_str().expect("text"), "{name}");
     }

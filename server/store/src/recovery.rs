@@ -138,9 +138,9 @@ impl<D: Disk> Store<D> {
     /// Creates missing directories and makes every name seen from now on durable. So are the directories' own names, once
     /// a start: a process that was killed, or another server, may have made them and not synced that.
     fn check_directories(&mut self) -> Result<(), StoreError> {
-        for (dir, parent) in
-            [(&self.layout.snap_dir, &self.cfg.data_dir), (&self.layout.log_dir, &self.layout.log_root)]
-        {
+        let snaps = (&self.layout.snap_dir, &self.cfg.data_dir);
+        let logs = self.layout.split().then_some((&self.layout.log_dir, &self.layout.log_root));
+        for (dir, parent) in [snaps].into_iter().chain(logs) {
             self.disk.create_dir_all(dir).map_err(StoreError::io(dir, "create"))?;
             files::sync_dir(&self.disk, dir)?;
             if !self.directories_durable {
