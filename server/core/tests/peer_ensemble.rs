@@ -130,3 +130,23 @@ fn a_session_that_is_not_heard_from_expires_everywhere() {
         assert!(!world.has_session(id, session), "member {id}");
     }
 }
+
+/// A leader whose disk hung went on to lead: followers committed without it, its own tree stood still, and its clients
+/// were never answered.
+#[test]
+fn a_leader_whose_disk_hangs_leaves_within_sync_limit() {
+    let mut world = World::new(3, 0);
+    world.run_ms(2_000);
+    let session = world.create_session(1);
+    world.hold_disk(3);
+    assert_eq!(world.create(1, session, 1, "/a"), 0, "the followers are a quorum");
+    world.run_ms(800);
+    assert_eq!(world.facts(3).role, Role::Leading, "within syncLimit it may recover");
+    world.run_ms(1_500);
+    assert_ne!(world.facts(3).role, Role::Leading);
+    assert!(!world.facts(3).serving);
+    assert_eq!(world.facts(2).role, Role::Leading, "the others have gone on");
+    world.release_disk(3);
+    world.run_ms(2_000);
+    assert!(world.tree_has(3, "/a") && world.facts(3).serving);
+}
