@@ -110,7 +110,8 @@ impl Peer {
             RoleState::Looking(election) => Some(election.deadline()),
             RoleState::Leading(leader) => leader.next_deadline(),
             RoleState::Learning(learner) => {
-                learner.next_deadline(self.base.ticks_ms(self.base.config.sync_limit))
+                let sync_limit_ms = self.base.ticks_ms(self.base.config.sync_limit);
+                learner.next_deadline(sync_limit_ms, self.base.journal.unlogged_since())
             }
             RoleState::Standalone(standalone) => standalone.next_deadline(),
             RoleState::Loading | RoleState::Settling | RoleState::Stopping | RoleState::Halted => None,

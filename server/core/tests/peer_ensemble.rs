@@ -150,3 +150,35 @@ fn a_leader_whose_disk_hangs_leaves_within_sync_limit() {
     world.run_ms(2_000);
     assert!(world.tree_has(3, "/a") && world.facts(3).serving);
 }
+
+/// An observer whose disk hung served its old tree for ever and gathered every transaction in memory.
+#[test]
+fn an_observer_whose_disk_hangs_stops_serving_within_sync_limit() {
+    let mut world = World::new(3, 1);
+    world.run_ms(2_000);
+    let session = world.create_session(1);
+    world.hold_disk(4);
+    assert_eq!(world.create(1, session, 1, "/a"), 0);
+    world.run_ms(800);
+    assert!(world.facts(4).serving, "within syncLimit it may recover");
+    world.run_ms(400);
+    assert!(!world.facts(4).serving);
+    world.release_disk(4);
+    world.run_ms(2_000);
+    assert!(world.tree_has(4, "/a") && world.facts(4).serving);
+}
+
+/// The leader may be dead to a follower's writes and alive to its reads: the follower itself must notice its disk.
+#[test]
+fn a_follower_whose_disk_hangs_stops_serving_within_sync_limit() {
+    let mut world = World::new(3, 0);
+    world.run_ms(2_000);
+    let session = world.create_session(2);
+    world.hold_disk(1);
+    assert_eq!(world.create(2, session, 1, "/a"), 0);
+    world.run_ms(1_200);
+    assert!(!world.facts(1).serving);
+    world.release_disk(1);
+    world.run_ms(2_000);
+    assert!(world.tree_has(1, "/a") && world.facts(1).serving);
+}
