@@ -182,3 +182,16 @@ fn a_follower_whose_disk_hangs_stops_serving_within_sync_limit() {
     world.run_ms(2_000);
     assert!(world.tree_has(1, "/a") && world.facts(1).serving);
 }
+
+/// Votes that came while a member read its disk were dropped, and a better vote does not answer a worse one of its
+/// round: the two waited for the next repetition, up to a minute away.
+#[test]
+fn votes_that_come_while_the_disk_is_read_are_kept_for_the_election() {
+    let mut world = World::new(2, 0);
+    world.hold_disk(1);
+    world.run_ms(6_400);
+    world.release_disk(1);
+    world.run_ms(1_000);
+    assert_eq!(world.facts(2).role, Role::Leading);
+    assert!(world.facts(1).serving && world.facts(2).serving);
+}

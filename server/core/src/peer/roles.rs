@@ -127,6 +127,7 @@ impl Peer {
         self.role = RoleState::Looking(election);
         self.role_changed(parts.out, "looking", self.base.epochs.current);
         self.perform(parts, actions);
+        self.hear_kept(parts);
     }
 
     pub(super) fn decided(&mut self, parts: &mut CtxParts<'_>, outcome: Outcome) {
