@@ -195,3 +195,16 @@ fn votes_that_come_while_the_disk_is_read_are_kept_for_the_election() {
     assert_eq!(world.facts(2).role, Role::Leading);
     assert!(world.facts(1).serving && world.facts(2).serving);
 }
+
+/// A standalone server whose counter ran out began an election among no voters, which never ended.
+#[test]
+fn a_standalone_server_goes_on_in_the_next_epoch_when_the_counter_runs_out() {
+    let mut world = World::standalone();
+    world.start_at(1, Zxid::new(zk_jute::Epoch(0), u32::MAX - 0x1_0000));
+    world.run_ms(10);
+    let session = world.create_session(1);
+    assert_eq!(world.create(1, session, 1, "/a"), 0);
+    assert_eq!(world.create(1, session, 2, "/b"), 0);
+    assert_eq!(world.facts(1).role, Role::Standalone);
+    assert_eq!(world.facts(1).zxid_applied, Zxid::new(zk_jute::Epoch(1), 2));
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zk_jute::txn::LoggedTxn;
-use zk_jute::{OpCode, ServerId, SessionId, Zxid};
+use zk_jute::{Epoch, OpCode, ServerId, SessionId, Zxid};
 
 use super::base::{Ctx, Leave};
 use super::clients::{Clients, Opening};
@@ -54,12 +54,7 @@ impl Primary {
         ctx: &mut Ctx<'_>,
         request: &ProposedRequest,
     ) -> Result<Vec<Arc<LoggedTxn>>, Leave> {
-        if self.last_zxid.counter() > u32::MAX - ZXID_HEADROOM {
-            return Err(Leave::because("the epoch's zxids are nearly used up: a new epoch is needed"));
-        }
-        let Some(next) = self.last_zxid.next_in_epoch() else {
-            return Err(Leave::because("the epoch's zxids are used up"));
-        };
+        let next = self.next_zxid(ctx)?;
         let shared = Arc::clone(&ctx.base.shared);
         let tree = shared.tree.read();
         let txns = self.prep.prepare(&tree, &mut self.sessions, ctx.now, next, request);
@@ -72,6 +67,20 @@ impl Primary {
             proposed.push(txn);
         }
         Ok(proposed)
+    }
+
+    /// A server of its own has nobody to agree on an epoch with: it goes on in the next one, as upstream's counter does
+    /// when it overflows.
+    fn next_zxid(&self, ctx: &Ctx<'_>) -> Result<Zxid, Leave> {
+        let used_up = self.last_zxid.counter() > u32::MAX - ZXID_HEADROOM;
+        let next = match self.last_zxid.epoch().0.checked_add(1) {
+            Some(epoch) if used_up && ctx.base.config.membership.is_none() => {
+                Some(Zxid::new(Epoch(epoch), 1))
+            }
+            _ if used_up => None,
+            _ => self.last_zxid.next_in_epoch(),
+        };
+        next.ok_or_else(|| Leave::because("the epoch's zxids are nearly used up: a new epoch is needed"))
     }
 
     /// Transactions were applied: their pending changes are in the tree now.
