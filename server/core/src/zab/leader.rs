@@ -267,6 +267,9 @@ impl Leader {
         if ctx.base.journal.overflows() {
             return Err(Leave::because("our own log is too far behind the quorum"));
         }
+        if self.primary.as_ref().is_some_and(Primary::is_nearly_used_up) {
+            return self.resign(ctx);
+        }
         self.resign_if_settled(ctx)
     }
 

@@ -17,6 +17,10 @@ use crate::pipeline::{Prep, ProposedRequest};
 use crate::session::SessionTracker;
 use crate::time::Instant;
 
+/// Counters left in an epoch when a leader begins to resign: as many as [`ZXID_HEADROOM`] more, so that what is on its way
+/// can still be committed before nothing more is given out.
+const ZXID_RESIGN: u32 = 2 * ZXID_HEADROOM;
+
 /// Counters left in an epoch when a leader gives up in good order, long before it would have to (ZOOKEEPER-1277, 2789).
 const ZXID_HEADROOM: u32 = 0x1_0000;
 
@@ -81,6 +85,16 @@ impl Primary {
             _ => self.last_zxid.next_in_epoch(),
         };
         next.ok_or_else(|| Leave::because("the epoch's zxids are nearly used up: a new epoch is needed"))
+    }
+
+    /// True if it is time for another leader, and another epoch.
+    pub(crate) const fn is_nearly_used_up(&self) -> bool {
+        self.last_zxid.counter() > u32::MAX - ZXID_RESIGN
+    }
+
+    #[cfg(test)]
+    pub(super) const fn skip_to(&mut self, zxid: Zxid) {
+        self.last_zxid = zxid;
     }
 
     /// Transactions were applied: their pending changes are in the tree now.
