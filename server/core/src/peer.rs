@@ -10,7 +10,11 @@ mod roles;
 mod votes;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use zk_jute::ServerId;
+use zk_jute::election::Notification;
 
 use crate::config::PeerConfig;
 use crate::effect::{Effect, HaltReason, PersistOp};
@@ -55,6 +59,8 @@ pub struct Peer {
     round: i64,
     /// The vote reported to members that are still looking, while settled.
     vote: Option<Vote>,
+    /// Votes that came while no election was under way, the newest of each voter.
+    heard: BTreeMap<ServerId, Notification>,
     /// Links of learners that found us leading before we did.
     waiting: WaitingLinks,
     drain: Option<Drain>,
@@ -75,6 +81,7 @@ impl Peer {
             role: RoleState::Loading,
             round: 0,
             vote: None,
+            heard: BTreeMap::new(),
             waiting: WaitingLinks::default(),
             drain: None,
             disk_failures: 0,
@@ -110,7 +117,8 @@ impl Peer {
             RoleState::Looking(election) => Some(election.deadline()),
             RoleState::Leading(leader) => leader.next_deadline(),
             RoleState::Learning(learner) => {
-                learner.next_deadline(self.base.ticks_ms(self.base.config.sync_limit))
+                let sync_limit_ms = self.base.ticks_ms(self.base.config.sync_limit);
+                learner.next_deadline(sync_limit_ms, self.base.journal.unlogged_since())
             }
             RoleState::Standalone(standalone) => standalone.next_deadline(),
             RoleState::Loading | RoleState::Settling | RoleState::Stopping | RoleState::Halted => None,

@@ -161,4 +161,81 @@ fn a_session_that_moves_away_from_the_leader_leaves_no_connection_behind() {
     world.reattach(2, session);
     assert!(world.messages(3).iter().any(|message| matches!(message, ClientMessage::Close)));
     assert_eq!(world.create(2, session, 1, "/b"), 0);
+
+/// A leader whose disk hung went on to lead: followers committed without it, its own tree stood still, and its clients
+/// were never answered.
+#[test]
+fn a_leader_whose_disk_hangs_leaves_within_sync_limit() {
+    let mut world = World::new(3, 0);
+    world.run_ms(2_000);
+    let session = world.create_session(1);
+    world.hold_disk(3);
+    assert_eq!(world.create(1, session, 1, "/a"), 0, "the followers are a quorum");
+    world.run_ms(800);
+    assert_eq!(world.facts(3).role, Role::Leading, "within syncLimit it may recover");
+    world.run_ms(1_500);
+    assert_ne!(world.facts(3).role, Role::Leading);
+    assert!(!world.facts(3).serving);
+    assert_eq!(world.facts(2).role, Role::Leading, "the others have gone on");
+    world.release_disk(3);
+    world.run_ms(2_000);
+    assert!(world.tree_has(3, "/a") && world.facts(3).serving);
+}
+
+/// An observer whose disk hung served its old tree for ever and gathered every transaction in memory.
+#[test]
+fn an_observer_whose_disk_hangs_stops_serving_within_sync_limit() {
+    let mut world = World::new(3, 1);
+    world.run_ms(2_000);
+    let session = world.create_session(1);
+    world.hold_disk(4);
+    assert_eq!(world.create(1, session, 1, "/a"), 0);
+    world.run_ms(800);
+    assert!(world.facts(4).serving, "within syncLimit it may recover");
+    world.run_ms(400);
+    assert!(!world.facts(4).serving);
+    world.release_disk(4);
+    world.run_ms(2_000);
+    assert!(world.tree_has(4, "/a") && world.facts(4).serving);
+}
+
+/// The leader may be dead to a follower's writes and alive to its reads: the follower itself must notice its disk.
+#[test]
+fn a_follower_whose_disk_hangs_stops_serving_within_sync_limit() {
+    let mut world = World::new(3, 0);
+    world.run_ms(2_000);
+    let session = world.create_session(2);
+    world.hold_disk(1);
+    assert_eq!(world.create(2, session, 1, "/a"), 0);
+    world.run_ms(1_200);
+    assert!(!world.facts(1).serving);
+    world.release_disk(1);
+    world.run_ms(2_000);
+    assert!(world.tree_has(1, "/a") && world.facts(1).serving);
+}
+
+/// Votes that came while a member read its disk were dropped, and a better vote does not answer a worse one of its
+/// round: the two waited for the next repetition, up to a minute away.
+#[test]
+fn votes_that_come_while_the_disk_is_read_are_kept_for_the_election() {
+    let mut world = World::new(2, 0);
+    world.hold_disk(1);
+    world.run_ms(6_400);
+    world.release_disk(1);
+    world.run_ms(1_000);
+    assert_eq!(world.facts(2).role, Role::Leading);
+    assert!(world.facts(1).serving && world.facts(2).serving);
+}
+
+/// A standalone server whose counter ran out began an election among no voters, which never ended.
+#[test]
+fn a_standalone_server_goes_on_in_the_next_epoch_when_the_counter_runs_out() {
+    let mut world = World::standalone();
+    world.start_at(1, Zxid::new(zk_jute::Epoch(0), u32::MAX - 0x1_0000));
+    world.run_ms(10);
+    let session = world.create_session(1);
+    assert_eq!(world.create(1, session, 1, "/a"), 0);
+    assert_eq!(world.create(1, session, 2, "/b"), 0);
+    assert_eq!(world.facts(1).role, Role::Standalone);
+    assert_eq!(world.facts(1).zxid_applied, Zxid::new(zk_jute::Epoch(1), 2));
 }

@@ -51,7 +51,7 @@ impl Peer {
         let base = &mut self.base;
         match &done.kind {
             IoKind::Append(zxid) => {
-                base.journal.durable = base.journal.durable.max(*zxid).min(base.journal.appended);
+                base.journal.logged(*zxid);
             }
             IoKind::AcceptedEpoch(epoch) => {
                 base.epochs.accepted = *epoch;

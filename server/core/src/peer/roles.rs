@@ -69,10 +69,8 @@ impl Peer {
         }
         if self.base.journal.dirty && !mutant!("keep_memory_after_failed_sync") {
             self.load(parts);
-        } else if self.drain.is_some() {
-            self.write_clean_marker(parts);
         } else {
-            self.look_or_pause(parts);
+            self.begin(parts);
         }
     }
 
@@ -95,7 +93,7 @@ impl Peer {
         self.role = RoleState::Resting(parts.now.mono.plus_ms(self.base.ticks_ms(ticks)));
     }
 
-    /// The disk has been read: begin whatever comes first.
+    /// Memory is what the disk holds: begin whatever comes first. A server of its own never looks for a leader.
     pub(super) fn begin(&mut self, parts: &mut CtxParts<'_>) {
         if self.drain.is_some() {
             self.write_clean_marker(parts);
@@ -127,6 +125,7 @@ impl Peer {
         self.role = RoleState::Looking(election);
         self.role_changed(parts.out, "looking", self.base.epochs.current);
         self.perform(parts, actions);
+        self.hear_kept(parts);
     }
 
     pub(super) fn decided(&mut self, parts: &mut CtxParts<'_>, outcome: Outcome) {

@@ -10,7 +10,7 @@ use crate::election::{ElectionAction, Vote};
 
 impl Peer {
     /// A notification arrived. While looking it is the election's; a settled member answers those who look with its
-    /// vote; in between there is nothing to say, and the sender repeats itself.
+    /// vote; in between it is kept for the election to come, for the sender repeats itself at ever longer intervals.
     pub(super) fn notified(&mut self, parts: &mut CtxParts<'_>, from: ServerId, notification: &Notification) {
         if self.drain.is_some() || from == self.base.my_id() {
             return;
@@ -24,11 +24,35 @@ impl Peer {
             RoleState::Leading(_) => PeerState::Leading,
             RoleState::Learning(learner) if learner.observer => PeerState::Observing,
             RoleState::Learning(_) => PeerState::Following,
+            RoleState::Loading | RoleState::Resting(_) | RoleState::Settling | RoleState::Pausing(_) => {
+                self.keep(from, notification);
+                return;
+            }
             _ => return,
         };
         let asks = notification.state == PeerState::Looking || !self.base.quorum.is_voter(from);
         if asks && let Some(vote) = self.settled_vote() {
             self.send_vote(parts, from, vote, state);
+        }
+    }
+
+    /// Keeps the newest vote of a voter that looks. What settled members say may have become false by the time we look:
+    /// they answer our own broadcast anew. Bound: the voters.
+    fn keep(&mut self, from: ServerId, notification: &Notification) {
+        if !self.base.quorum.is_voter(from) {
+            return;
+        }
+        if notification.state == PeerState::Looking {
+            self.heard.insert(from, notification.clone());
+        } else {
+            self.heard.remove(&from);
+        }
+    }
+
+    /// Hands what was kept to the election that has just begun (upstream's `recvqueue`).
+    pub(super) fn hear_kept(&mut self, parts: &mut CtxParts<'_>) {
+        for (from, notification) in std::mem::take(&mut self.heard) {
+            self.notified(parts, from, &notification);
         }
     }
 

@@ -200,8 +200,21 @@ impl Ctx<'_> {
     /// Appends one transaction to journal and disk.
     pub(crate) fn append(&mut self, txn: Arc<LoggedTxn>) {
         let op = PersistOp::Append { zxid: txn.header.zxid, bytes: txn.bytes.clone() };
+        self.base.journal.handed_over(txn.header.zxid, self.now.mono);
         self.base.journal.push(txn);
         self.base.io.submit(op, self.out);
+    }
+
+    /// Ends the role of a member whose disk has owed an append for longer than syncLimit: the others go on without its
+    /// log, and its tree stands still. Upstream's `SyncRequestProcessor` waits for ever.
+    pub(crate) fn require_disk(&self) -> Flow {
+        let limit = self.base.ticks_ms(self.base.config.sync_limit);
+        match self.base.journal.unlogged_since() {
+            Some(since) if self.now.mono.ms_since(since) >= limit => {
+                Err(Leave::because("our own disk has not logged a transaction within syncLimit"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Applies every transaction that is committed and durable here, answers who waited, and starts a snapshot when

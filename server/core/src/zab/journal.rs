@@ -10,6 +10,15 @@ use zk_jute::Zxid;
 use zk_jute::txn::LoggedTxn;
 
 use crate::input::Recovery;
+use crate::time::Instant;
+
+/// Transactions that may be appended and not applied here. A quorum commits without our disk; a member whose disk has
+/// stopped must not gather its writes for ever. 65,536 of at most 1 MiB, usually of a few hundred bytes.
+const BACKLOG_MAX: usize = 65_536;
+
+/// The same in bytes: `globalOutstandingLimit` (1,000) requests of the largest size (1 MiB) are 1,000 MiB, so a burst that
+/// clients may send does not reach it. The bytes are held once: journal, links and disk stream count references.
+const BACKLOG_BYTES_MAX: usize = 1 << 30;
 
 /// The log as the protocol sees it.
 #[derive(Debug)]
@@ -24,6 +33,10 @@ pub(crate) struct Journal {
     pub appended: Zxid,
     /// Transactions after `applied`, up to `appended`.
     entries: VecDeque<Arc<LoggedTxn>>,
+    /// Sum of the bytes of `entries`.
+    entries_bytes: usize,
+    /// Appends that the disk has not reported yet, each with when it was handed over. Bound: `entries`.
+    unlogged: VecDeque<(Zxid, Instant)>,
     /// Transactions after `window_base`, up to `applied`: what DIFF is made of.
     window: VecDeque<Arc<LoggedTxn>>,
     window_base: Zxid,
@@ -41,6 +54,8 @@ impl Journal {
             durable: Zxid::ZERO,
             appended: Zxid::ZERO,
             entries: VecDeque::new(),
+            entries_bytes: 0,
+            unlogged: VecDeque::new(),
             window: VecDeque::new(),
             window_base: Zxid::ZERO,
             window_max,
@@ -71,7 +86,9 @@ impl Journal {
     pub(crate) fn rebase(&mut self, recovery: &mut Recovery) {
         let later = std::mem::take(&mut self.entries);
         let durable = self.durable;
+        let unlogged = std::mem::take(&mut self.unlogged);
         self.reset(recovery);
+        self.unlogged = unlogged;
         for txn in later {
             self.push(txn);
         }
@@ -82,6 +99,8 @@ impl Journal {
     /// The history becomes that of an image ending at `zxid`; memory follows when the image is durable.
     pub(crate) fn replace_history(&mut self, zxid: Zxid) {
         self.entries.clear();
+        self.entries_bytes = 0;
+        self.unlogged.clear();
         self.window.clear();
         self.window_base = zxid;
         self.appended = zxid;
@@ -105,7 +124,24 @@ impl Journal {
     pub(crate) fn push(&mut self, txn: Arc<LoggedTxn>) {
         assert!(self.accepts(txn.header.zxid), "{} does not follow {}", txn.header.zxid, self.appended);
         self.appended = txn.header.zxid;
+        self.entries_bytes += txn.bytes.len();
         self.entries.push_back(txn);
+    }
+
+    /// `zxid` was handed to the disk at `now`.
+    pub(crate) fn handed_over(&mut self, zxid: Zxid, now: Instant) {
+        self.unlogged.push_back((zxid, now));
+    }
+
+    /// The disk reports everything up to `zxid` as fsynced.
+    pub(crate) fn logged(&mut self, zxid: Zxid) {
+        self.durable = self.durable.max(zxid).min(self.appended);
+        while self.unlogged.pop_front_if(|(oldest, _)| *oldest <= zxid).is_some() {}
+    }
+
+    /// Since when the disk has owed the oldest append.
+    pub(crate) fn unlogged_since(&self) -> Option<Instant> {
+        self.unlogged.front().map(|(_, since)| *since)
     }
 
     /// True if `zxid` may be appended next.
@@ -117,8 +153,11 @@ impl Journal {
     pub(crate) fn truncate(&mut self, zxid: Zxid) {
         assert!(zxid >= self.applied, "cannot cut {zxid}, below applied {}", self.applied);
         while self.entries.back().is_some_and(|txn| txn.header.zxid > zxid) {
-            self.entries.pop_back();
+            if let Some(cut) = self.entries.pop_back() {
+                self.entries_bytes -= cut.bytes.len();
+            }
         }
+        self.unlogged.retain(|(unlogged, _)| *unlogged <= zxid);
         self.appended = self.entries.back().map_or(self.applied, |txn| txn.header.zxid);
         self.durable = self.durable.min(self.appended);
         self.committed = self.committed.min(self.appended);
@@ -145,6 +184,7 @@ impl Journal {
         while self.entries.front().is_some_and(|txn| txn.header.zxid <= limit) {
             let Some(txn) = self.entries.pop_front() else { break };
             self.applied = txn.header.zxid;
+            self.entries_bytes -= txn.bytes.len();
             self.window.push_back(Arc::clone(&txn));
             ready.push(txn);
         }
@@ -185,5 +225,10 @@ impl Journal {
     /// Number of transactions appended and not yet applied.
     pub(crate) fn backlog(&self) -> usize {
         self.entries.len()
+    }
+
+    /// True if more is appended and not applied than a member may hold in memory.
+    pub(crate) fn overflows(&self) -> bool {
+        self.entries.len() > BACKLOG_MAX || self.entries_bytes > BACKLOG_BYTES_MAX
     }
 }

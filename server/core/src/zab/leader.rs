@@ -20,10 +20,6 @@ use crate::input::{ClientCommand, ConnId, LinkId};
 use crate::mutants::mutant;
 use crate::time::Instant;
 
-/// Transactions that may be proposed and not applied here. A quorum of followers commits without our disk; a leader whose
-/// disk has stopped must not gather their writes for ever. 65,536 of at most 1 MiB, usually of a few hundred bytes.
-const BACKLOG_MAX: usize = 65_536;
-
 /// How far leadership has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
@@ -268,8 +264,11 @@ impl Leader {
         if let Some(primary) = &mut self.primary {
             primary.applied(&applied);
         }
-        if ctx.base.journal.backlog() > BACKLOG_MAX {
+        if ctx.base.journal.overflows() {
             return Err(Leave::because("our own log is too far behind the quorum"));
+        }
+        if self.primary.as_ref().is_some_and(Primary::is_nearly_used_up) {
+            return self.resign(ctx);
         }
         self.resign_if_settled(ctx)
     }
@@ -340,6 +339,8 @@ impl Leader {
         }
         if self.next_ping <= ctx.now.mono {
             self.next_ping = ctx.now.mono.plus_ms((ctx.base.config.tick_ms / 2).max(1));
+            // Followers commit without us, and our own clients would wait for our disk for ever.
+            ctx.require_disk()?;
             self.drop_overdue(ctx);
             self.ping(ctx);
             self.check_quorum = !self.check_quorum;

@@ -207,6 +207,14 @@ impl Leader {
         link: LinkId,
         packet: &QuorumPacket,
     ) -> Result<Result<(), Refusal>, Leave> {
+        // Followers of releases 3.8 to 3.9.1 log on another thread than the one that acknowledges NEWLEADER: their ACK of a
+        // proposal may come first. It counts once they are synced.
+        if packet.zxid.counter() != 0 && packet.zxid.epoch() == self.epoch {
+            if let Some(handler) = self.handlers.get_mut(&link) {
+                handler.acknowledge(packet.zxid);
+            }
+            return Ok(Ok(()));
+        }
         if packet.zxid != self.new_leader_zxid() {
             return Ok(Err(format!("ACK {} where {} was due", packet.zxid, self.new_leader_zxid())));
         }
@@ -215,6 +223,8 @@ impl Leader {
         }
         if self.phase == Phase::Broadcast {
             self.admit(ctx, link);
+            // What it acknowledged before may be all that a proposal waits for.
+            self.commit(ctx)?;
         } else {
             self.establish(ctx)?;
         }

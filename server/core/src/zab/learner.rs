@@ -317,6 +317,8 @@ impl Learner {
             if now.ms_since(self.last_heard) >= limit {
                 return Err(Leave::because("nothing heard from the leader within syncLimit"));
             }
+            // Nobody watches the disk of an observer, and a follower's clients read a tree that stands still.
+            ctx.require_disk()?;
             if let Some(master) = &mut self.master {
                 master.tick(ctx);
             }
@@ -326,12 +328,18 @@ impl Learner {
         Ok(())
     }
 
-    pub(crate) fn next_deadline(&self, sync_limit_ms: u64) -> Option<Instant> {
+    /// `unlogged_since`: see [`super::journal::Journal::unlogged_since`].
+    pub(crate) fn next_deadline(
+        &self,
+        sync_limit_ms: u64,
+        unlogged_since: Option<Instant>,
+    ) -> Option<Instant> {
         match self.stage {
             Stage::Retrying(at) => Some(at.min(self.deadline)),
             Stage::Broadcast => {
                 let silence = self.last_heard.plus_ms(sync_limit_ms);
-                [Some(silence), self.master.as_ref().map(ObserverMaster::next_deadline)]
+                let disk = unlogged_since.map(|since| since.plus_ms(sync_limit_ms));
+                [Some(silence), disk, self.master.as_ref().map(ObserverMaster::next_deadline)]
                     .into_iter()
                     .flatten()
                     .min()

@@ -112,7 +112,12 @@ impl Learner {
             return Err(self.stream_fault(ctx, format!("gap: proposal {zxid} after {after}")));
         }
         match self.stage {
-            Stage::Broadcast => ctx.append_received(txn),
+            Stage::Broadcast => {
+                ctx.append_received(txn);
+                if ctx.base.journal.overflows() {
+                    return Err(Leave::because("our own log is too far behind the leader"));
+                }
+            }
             // The image is not on disk yet: what follows it goes there together with it.
             _ if self.image.is_some() => ctx.base.journal.push(txn),
             _ => ctx.append(txn),

@@ -10,6 +10,8 @@ pub(crate) mod io_stream;
 pub(crate) mod journal;
 pub(crate) mod leader;
 pub(crate) mod leader_requests;
+#[cfg(test)]
+mod leader_tests;
 pub(crate) mod learner;
 pub(crate) mod learner_handler;
 pub(crate) mod learner_requests;

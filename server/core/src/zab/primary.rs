@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zk_jute::txn::LoggedTxn;
-use zk_jute::{OpCode, ServerId, SessionId, Zxid};
+use zk_jute::{Epoch, OpCode, ServerId, SessionId, Zxid};
 
 use super::base::{Ctx, Leave};
 use super::clients::{Clients, Opening};
@@ -16,6 +16,10 @@ use crate::pipeline::containers::{ContainerManager, delete_request};
 use crate::pipeline::{Prep, ProposedRequest};
 use crate::session::SessionTracker;
 use crate::time::Instant;
+
+/// Counters left in an epoch when a leader begins to resign: as many as [`ZXID_HEADROOM`] more, so that what is on its way
+/// can still be committed before nothing more is given out.
+const ZXID_RESIGN: u32 = 2 * ZXID_HEADROOM;
 
 /// Counters left in an epoch when a leader gives up in good order, long before it would have to (ZOOKEEPER-1277, 2789).
 const ZXID_HEADROOM: u32 = 0x1_0000;
@@ -54,12 +58,7 @@ impl Primary {
         ctx: &mut Ctx<'_>,
         request: &ProposedRequest,
     ) -> Result<Vec<Arc<LoggedTxn>>, Leave> {
-        if self.last_zxid.counter() > u32::MAX - ZXID_HEADROOM {
-            return Err(Leave::because("the epoch's zxids are nearly used up: a new epoch is needed"));
-        }
-        let Some(next) = self.last_zxid.next_in_epoch() else {
-            return Err(Leave::because("the epoch's zxids are used up"));
-        };
+        let next = self.next_zxid(ctx)?;
         let shared = Arc::clone(&ctx.base.shared);
         let tree = shared.tree.read();
         let txns = self.prep.prepare(&tree, &mut self.sessions, ctx.now, next, request);
@@ -72,6 +71,30 @@ impl Primary {
             proposed.push(txn);
         }
         Ok(proposed)
+    }
+
+    /// A server of its own has nobody to agree on an epoch with: it goes on in the next one, as upstream's counter does
+    /// when it overflows.
+    fn next_zxid(&self, ctx: &Ctx<'_>) -> Result<Zxid, Leave> {
+        let used_up = self.last_zxid.counter() > u32::MAX - ZXID_HEADROOM;
+        let next = match self.last_zxid.epoch().0.checked_add(1) {
+            Some(epoch) if used_up && ctx.base.config.membership.is_none() => {
+                Some(Zxid::new(Epoch(epoch), 1))
+            }
+            _ if used_up => None,
+            _ => self.last_zxid.next_in_epoch(),
+        };
+        next.ok_or_else(|| Leave::because("the epoch's zxids are nearly used up: a new epoch is needed"))
+    }
+
+    /// True if it is time for another leader, and another epoch.
+    pub(crate) const fn is_nearly_used_up(&self) -> bool {
+        self.last_zxid.counter() > u32::MAX - ZXID_RESIGN
+    }
+
+    #[cfg(test)]
+    pub(super) const fn skip_to(&mut self, zxid: Zxid) {
+        self.last_zxid = zxid;
     }
 
     /// Transactions were applied: their pending changes are in the tree now.

@@ -5,7 +5,8 @@ use super::primary::Primary;
 use crate::input::{ClientCommand, ConnId};
 use crate::time::Instant;
 
-/// The standalone role. Epochs never change; zxids go on where the log ends.
+/// The standalone role. The epoch files never change; zxids go on where the log ends, into the next epoch when the counter
+/// runs out.
 #[derive(Debug)]
 pub(crate) struct Standalone {
     primary: Primary,

@@ -16,7 +16,7 @@ use zk_core::tree::DataTree;
 use zk_core::{Peer, Shared};
 use zk_jute::records::Acl;
 use zk_jute::request::{CreateRequest, Request};
-use zk_jute::txn::LoggedTxn;
+use zk_jute::txn::{LoggedTxn, Txn, TxnHeader};
 use zk_jute::{Epoch, OpCode, ServerId, SessionId, Writer, Zxid};
 
 type Failure = (fn(&PersistOp) -> bool, DiskError);
@@ -313,6 +313,14 @@ impl World {
 
     pub(crate) fn hold_disk(&mut self, id: i64) {
         self.node(id).disk.held = true;
+    }
+
+    /// Puts a member's image at `zxid`; to be called before its disk is first read.
+    pub(crate) fn start_at(&mut self, id: i64, zxid: Zxid) {
+        let header = TxnHeader { client_id: 0, cxid: 0, zxid, time: 0, op: OpCode::Error as i32 };
+        let node = self.node(id);
+        let txn = LoggedTxn::new(header, Txn::Error { err: 0 }, None);
+        node.disk.image.apply(&txn, &mut node.shared.watches.lock());
     }
 
     pub(crate) fn release_disk(&mut self, id: i64) {
