@@ -64,6 +64,20 @@ fn while_a_leader_serves_a_template_is_proven_by_joining_only() {
     assert_eq!(order(&fake)[..3], [2, 2, 3]);
 }
 
+/// Fault: a leader and followers that only we cannot reach counted as no leader, with which answering is proof enough.
+#[test]
+fn a_leader_that_may_be_there_unseen_is_not_taken_for_none() {
+    let (mut fake, _) = tried(5);
+    fake.crash(MemberId(3), 1000);
+    fake.members.get_mut(&MemberId(3)).expect("it exists").restarts = 9;
+    for id in [1, 4, 5] {
+        fake.members.get_mut(&MemberId(id)).expect("it exists").unreachable = 1000;
+    }
+    let planned = run(&mut fake, 100);
+    assert_eq!(order(&fake), [2]);
+    assert!(planned.summary.contains("no member that answers leads"), "{}", planned.summary);
+}
+
 /// Fault: a stopping member, which comes back at the template, did not count as one that is tried.
 #[test]
 fn a_member_that_crashes_while_another_one_stops_is_not_tried_too() {
