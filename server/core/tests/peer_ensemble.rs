@@ -161,6 +161,7 @@ fn a_session_that_moves_away_from_the_leader_leaves_no_connection_behind() {
     world.reattach(2, session);
     assert!(world.messages(3).iter().any(|message| matches!(message, ClientMessage::Close)));
     assert_eq!(world.create(2, session, 1, "/b"), 0);
+}
 
 /// A leader whose disk hung went on to lead: followers committed without it, its own tree stood still, and its clients
 /// were never answered.
