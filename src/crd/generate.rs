@@ -1,6 +1,8 @@
 //! The CustomResourceDefinition as `crds/zkensembles.yaml` holds it. A test regenerates and compares it.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::CustomResourceExt as _;
+use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use super::spec::ZkEnsemble;
@@ -27,4 +29,10 @@ pub fn schema() -> Value {
     }
     schema["properties"]["metadata"] = serde_json::json!({ "type": "object" });
     schema
+}
+
+/// The schema of `metadata`, which a CRD must not repeat. Local mode has no API server to check it.
+pub(super) fn metadata_schema() -> Value {
+    let settings = SchemaSettings::openapi3().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<ObjectMeta>().to_value()
 }

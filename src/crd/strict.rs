@@ -3,8 +3,7 @@
 //! The API server does this when asked for strict field validation. It is not done by serde because an operator
 //! must still read resources that a newer CRD gave more fields.
 
-use serde::de::Error as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::generate;
 use super::spec::ZkEnsemble;
@@ -24,50 +23,39 @@ pub enum ReadError {
     Invalid(Vec<Violation>),
 }
 
-/// Reads and validates one resource.
+/// Reads and validates one resource. A `status` in it is dropped, as the API server drops it: `kubectl get -o yaml`
+/// writes one, and nothing a file says of the past may count as found.
 ///
 /// # Errors
 /// Everything that is wrong with it at once, each with the path of its field.
 pub fn read(text: &str) -> Result<ZkEnsemble, ReadError> {
-    // By way of YAML's own values, which refuse a key that is there twice; JSON's take the last one.
-    let value: serde_yaml::Value = serde_yaml::from_str(text)?;
-    let mut value: Value = serde_json::to_value(value).map_err(serde_yaml::Error::custom)?;
+    // By way of YAML's own values: they refuse a key that is there twice, of which JSON's would keep the last.
+    let yaml: serde_yaml::Value = serde_yaml::from_str(text)?;
+    let mut value: Value =
+        serde_json::to_value(yaml).map_err(<serde_yaml::Error as serde::ser::Error>::custom)?;
     let kind = format!("{} and {}", value["apiVersion"], value["kind"]);
     if kind != r#""zkensemble.dev/v1alpha1" and "ZkEnsemble""# {
         return Err(ReadError::OtherKind(kind));
     }
-    let mut found = Vec::new();
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("status");
+    }
+    // `annotations:` with every line below it commented out; the API server takes it, too.
+    if let Some(fields) = value["metadata"].as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
     let mut schema = generate::schema();
-    schema["properties"]["metadata"] = metadata_schema();
+    schema["properties"]["metadata"] = generate::metadata_schema();
+    let mut found = Vec::new();
     walk(&schema, &value, "", &mut found);
     if !found.is_empty() {
         return Err(ReadError::Invalid(found));
-    }
-    // A status is what we tell, not what we are told: one saved by `kubectl get -o yaml` is of another time.
-    if let Some(fields) = value.as_object_mut() {
-        fields.remove("status");
     }
     let ensemble: ZkEnsemble = serde_path_to_error::deserialize(value).map_err(|error| {
         ReadError::Invalid(vec![at(&error.path().to_string(), &error.inner().to_string())])
     })?;
     let found = validate(&ensemble);
     if found.is_empty() { Ok(ensemble) } else { Err(ReadError::Invalid(found)) }
-}
-
-/// What the API server knows of `metadata`, which a CRD's own schema leaves out.
-fn metadata_schema() -> Value {
-    let strings = json!({ "type": "object", "additionalProperties": { "type": "string" } });
-    json!({
-        "type": "object",
-        "properties": {
-            "name": { "type": "string" }, "namespace": { "type": "string" }, "generateName": { "type": "string" },
-            "labels": strings, "annotations": strings,
-            // Set by the server; found in what `kubectl get -o yaml` saved.
-            "uid": {}, "resourceVersion": {}, "generation": {}, "creationTimestamp": {}, "managedFields": {},
-            "finalizers": {}, "ownerReferences": {}, "selfLink": {}, "deletionTimestamp": {},
-            "deletionGracePeriodSeconds": {},
-        },
-    })
 }
 
 fn list(violations: &[Violation]) -> String {
@@ -82,7 +70,7 @@ fn at(field: &str, message: &str) -> Violation {
 /// schema, which is not recursive.
 fn walk(schema: &Value, value: &Value, path: &str, found: &mut Vec<Violation>) {
     let child = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-    if let Some(message) = wrong_type(schema, value) {
+    if let Some(message) = wrong_type(schema, value).or_else(|| wrong_value(schema, value)) {
         found.push(at(path, &message));
         return;
     }
@@ -113,12 +101,29 @@ fn wrong_type(schema: &Value, value: &Value) -> Option<String> {
         ("object", Value::Object(_)) | ("array", Value::Array(_)) => true,
         ("string", Value::String(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => true,
         ("integer", Value::Number(number)) => number.is_i64(),
-        ("object", Value::Null) => true,
-        (_, Value::Null) => schema["nullable"].as_bool().unwrap_or(false),
+        (_, Value::Null) if schema["nullable"] == true => true,
+        (_, Value::Null) => return Some("has no value: write one, or leave the field out".to_owned()),
         ("string", Value::Bool(_) | Value::Number(_)) => {
             return Some(format!("must be a string; write it in quotes: \"{value}\""));
         }
         _ => false,
     };
     (!right).then(|| format!("must be of type {}", schema["type"].as_str().unwrap_or("object")))
+}
+
+/// A value of the right type that cannot be held at all. Ranges within the type are [`validate`]'s.
+fn wrong_value(schema: &Value, value: &Value) -> Option<String> {
+    if let (Some(allowed), Value::String(_)) = (schema["enum"].as_array(), value)
+        && !allowed.contains(value)
+    {
+        let allowed: Vec<&str> = allowed.iter().filter_map(Value::as_str).collect();
+        return Some(format!("must be {}, is {value}", allowed.join(" or ")));
+    }
+    let number = value.as_i64().filter(|_| schema["format"] == "int32")?;
+    let bound = |key: &str, otherwise: i32| {
+        schema[key].as_f64().map_or_else(|| otherwise.to_string(), |bound| format!("{bound}"))
+    };
+    i32::try_from(number).is_err().then(|| {
+        format!("must be from {} to {}, is {number}", bound("minimum", i32::MIN), bound("maximum", i32::MAX))
+    })
 }
