@@ -11,8 +11,9 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::config_keys::{CONFIG_KEYS, ValueKind};
+use super::config_keys;
 use super::quantity;
 use super::status::ZkEnsembleStatus;
 
@@ -231,29 +232,16 @@ impl ZkEnsembleSpec {
     }
 }
 
-/// Schema of `spec.config`: the allow list of [`CONFIG_KEYS`] as CEL rules, one for the keys and one a value kind.
+/// Schema of `spec.config`: the allow list of [`config_keys::CONFIG_KEYS`] as CEL rules.
 fn config_schema(_: &mut SchemaGenerator) -> Schema {
-    let keys = |wanted: fn(ValueKind) -> bool| {
-        let names: Vec<String> =
-            CONFIG_KEYS.iter().filter(|key| wanted(key.kind)).map(|key| format!("'{}'", key.name)).collect();
-        format!("[{}]", names.join(", "))
-    };
-    let all = keys(|_| true);
-    let numbers = keys(|kind| matches!(kind, ValueKind::Number { .. }));
-    let flags = keys(|kind| kind == ValueKind::Bool);
-    let yes_no = keys(|kind| kind == ValueKind::YesNo);
+    let rules: Vec<Value> = config_keys::rules(CONFIG_KEY_MESSAGE)
+        .into_iter()
+        .map(|(rule, message)| json!({ "rule": rule, "message": message }))
+        .collect();
     json_schema!({
         "type": "object",
         "maxProperties": MAX_CONFIG,
         "additionalProperties": { "type": "string", "maxLength": MAX_CONFIG_VALUE, "pattern": "^[^\\n\\r]+$" },
-        "x-kubernetes-validations": [
-            { "rule": format!("self.all(key, key in {all})"), "message": CONFIG_KEY_MESSAGE },
-            { "rule": format!("self.all(key, !(key in {numbers}) || self[key].matches('^[0-9]{{1,9}}$'))"),
-              "message": format!("these keys take a whole number: {numbers}") },
-            { "rule": format!("self.all(key, !(key in {flags}) || self[key] in ['true', 'false'])"),
-              "message": format!("these keys take true or false: {flags}") },
-            { "rule": format!("self.all(key, !(key in {yes_no}) || self[key] in ['yes', 'no'])"),
-              "message": format!("these keys take yes or no: {yes_no}") },
-        ],
+        "x-kubernetes-validations": rules,
     })
 }

@@ -3,7 +3,7 @@
 //! Local mode and the command line refuse what the API server would refuse. `tests/crd_rules.rs` runs one table
 //! of cases through these functions and through the CEL rules of the generated CRD and compares the answers.
 
-use super::config_keys::ConfigKey;
+use super::config_keys::{self, ConfigKey};
 use super::quantity::Quantity;
 use super::spec::{
     CLASS_MESSAGE, CONFIG_KEY_MESSAGE, GROW_MESSAGE, IMAGE_MESSAGE, MAX_CONFIG_VALUE, MAX_NAME,
@@ -96,6 +96,9 @@ fn config(spec: &ZkEnsembleSpec, found: &mut Vec<Violation>) {
             }
             Some(_) => {}
         }
+    }
+    if let Some(message) = config_keys::contradiction(&spec.config) {
+        found.push(violation("spec.config", message));
     }
 }
 
