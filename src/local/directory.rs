@@ -2,21 +2,27 @@
 //! its status.
 //!
 //! `initialize` markers are written here, at the first bootstrap and never again: a member whose data is lost later
-//! must not vote as if it had none to lose (invariant 9). The record is what tells the two apart.
+//! must not vote as if it had none to lose (invariant 9). The record is what tells the two apart; without one, a
+//! history found in any member's directory does.
 
 use std::fs::{self, File, TryLockError};
-use std::io::Write as _;
+use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use crate::plan::{DesiredMember, MemberId, Membership, Objects};
+use crate::plan::{DesiredMember, Membership, Objects};
 
-/// What a bootstrap found and made.
-pub(super) struct Bootstrapped {
+/// Size in bytes a member's log may reach before it is moved aside. One older piece is kept, so a member's logs take
+/// twice this at most: they are on the disk of the data, which they must not fill.
+const LOG_BYTES_MAX: u64 = 16 << 20;
+
+/// What a bootstrap found and did.
+pub(super) struct Bootstrap {
+    /// Who the members are.
     pub(super) membership: Membership,
-    /// Members that had data already; if there are any, only they have a vote at first.
-    pub(super) holding: Vec<MemberId>,
+    /// Directories that held a history already; with any, no member was told to start from nothing.
+    pub(super) kept: Vec<String>,
 }
 
 /// The directory, locked for as long as this lives.
@@ -62,7 +68,7 @@ impl Root {
         let path = self.record(name);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).context(format!("cannot read {}", path.display())),
         };
         let membership =
@@ -73,42 +79,77 @@ impl Root {
     /// Makes every member's directory with its marker and then records the membership. Interrupted before the record,
     /// it is done again from the start, and no member can have run.
     ///
-    /// No marker is written as soon as one member has data (a record that was lost, a directory brought from elsewhere):
-    /// the others could elect each other with nothing before that member is up, and its data would be cut to theirs.
-    /// Without a marker they have no vote, and get everything from the one that has it.
-    pub(super) fn bootstrap(&self, name: &str, objects: &Objects) -> anyhow::Result<Bootstrapped> {
+    /// A history in one directory means that the ensemble has one: the record was lost, or data was brought here. Then
+    /// nobody gets a marker, because two members that may start from nothing would elect each other and take the
+    /// history from the third. Without a marker and without data a member has no vote, so a majority must have the data
+    /// or none could ever lead; which copy is the right one is for a person to say.
+    ///
+    /// # Errors
+    /// A history in some directories but not in those of a majority of voters; a directory or file that cannot be read,
+    /// written or synced. Nothing is recorded then.
+    pub(super) fn bootstrap(&self, name: &str, objects: &Objects) -> anyhow::Result<Bootstrap> {
+        let kept = self.histories(name)?;
         let mut membership = Membership::default();
-        let mut empty = Vec::new();
-        let mut holding = Vec::new();
         for member in &objects.members {
-            let data = self.prepare(member)?;
-            if data.join("version-2").exists() {
-                holding.push(member.id)
-            } else {
-                empty.push(data)
-            }
             let kind = if member.voter { &mut membership.voters } else { &mut membership.observers };
             kind.insert(member.id);
         }
-        if holding.is_empty() {
-            for data in empty {
-                replace(&data.join("initialize"), "")?;
+        let voters = objects.members.iter().filter(|member| member.voter);
+        let holding = voters.filter(|member| kept.contains(&member.address.name)).count();
+        if !kept.is_empty() && holding < membership.quorum() {
+            bail!(
+                "there is data in {}, and {} of {} voters must have it before one can lead: copy data/version-2 as a whole \
+                 to the directories of others below {}, or move it away to start from nothing",
+                kept.join(", "),
+                membership.quorum(),
+                membership.voters.len(),
+                self.path.display(),
+            );
+        }
+        for member in &objects.members {
+            let marker = self.prepare(member)?.join("initialize");
+            if kept.is_empty() {
+                replace(&marker, "")?;
+            } else {
+                // One may be left from a bootstrap that was interrupted before the history was brought here.
+                remove(&marker)?;
             }
         }
-        // Last: with the record and without the markers no quorum would ever form.
         replace(&self.record(name), &serde_yaml::to_string(&membership)?)?;
-        Ok(Bootstrapped { membership, holding })
+        Ok(Bootstrap { membership, kept })
+    }
+
+    /// Directories of `name`'s members, wanted ones or not, that hold a history.
+    fn histories(&self, name: &str) -> anyhow::Result<Vec<String>> {
+        let at = || format!("cannot look for data in {}", self.path.display());
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.path).with_context(at)? {
+            let entry = entry.with_context(at)?;
+            let directory = entry.file_name().to_string_lossy().into_owned();
+            let id = directory.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+            let ours = id.is_some_and(|id| !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit()));
+            let history = entry.path().join("data/version-2");
+            if ours
+                && history.try_exists().with_context(|| format!("cannot look at {}", history.display()))?
+            {
+                found.push(directory);
+            }
+        }
+        found.sort();
+        Ok(found)
     }
 
     /// Brings a member's directory to what its next start needs; answers its data directory.
+    ///
+    /// # Errors
+    /// A directory or file that cannot be written or synced.
     pub(super) fn prepare(&self, member: &DesiredMember) -> anyhow::Result<PathBuf> {
         let data = PathBuf::from(&member.address.data_dir);
         fs::create_dir_all(&data).with_context(|| format!("cannot create {}", data.display()))?;
-        for directory in [Some(self.path.as_path()), data.parent()].into_iter().flatten() {
-            sync_directory(directory).with_context(|| format!("cannot sync {}", directory.display()))?;
-        }
         replace(&data.join("myid"), &format!("{}\n", member.id))?;
         replace(&self.zoo_cfg(member), &member.zoo_cfg)?;
+        // The entry of the member's directory is the root's.
+        sync(&self.path)?;
         Ok(data)
     }
 
@@ -119,12 +160,40 @@ impl Root {
 
     /// A member's log, opened at its end.
     pub(super) fn log(&self, name: &str) -> std::io::Result<File> {
-        File::options().create(true).append(true).open(self.path.join(name).join("server.log"))
+        File::options().create(true).append(true).open(self.log_path(name))
     }
 
-    /// Publishes the status: the file is what `kubectl get -o yaml` would show.
+    /// Moves a member's log aside when it has reached [`LOG_BYTES_MAX`]. The member holds it open for appending, so its
+    /// text is copied and the file emptied; lines written in between are lost.
+    ///
+    /// # Errors
+    /// The log cannot be emptied. That it cannot be copied (a full disk) keeps nothing: the bound matters more.
+    pub(super) fn trim_log(&self, name: &str) -> std::io::Result<()> {
+        let path = self.log_path(name);
+        match fs::metadata(&path) {
+            Ok(found) if found.len() >= LOG_BYTES_MAX => {}
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let mut log = File::options().read(true).write(true).open(&path)?;
+        let older = path.with_extension("log.1");
+        if copy_end(&mut log, &older).is_err() {
+            // Half a copy only takes space.
+            let _ = fs::remove_file(&older);
+        }
+        log.set_len(0)
+    }
+
+    fn log_path(&self, name: &str) -> PathBuf {
+        self.path.join(name).join("server.log")
+    }
+
+    /// Publishes the status: the file is what `kubectl get -o yaml` would show. It is written anew after every start,
+    /// so it need not survive a power cut.
     pub(super) fn publish(&self, name: &str, status: &str) -> anyhow::Result<()> {
-        replace(&self.path.join(format!("{name}.status.yaml")), status)
+        let path = self.path.join(format!("{name}.status.yaml"));
+        put(&path, status, false).with_context(|| format!("cannot write {}", path.display()))
     }
 
     fn record(&self, name: &str) -> PathBuf {
@@ -132,59 +201,42 @@ impl Root {
     }
 }
 
-/// Makes the names in a directory durable.
-fn sync_directory(directory: &Path) -> std::io::Result<()> {
-    File::open(directory)?.sync_all()
+/// Copies the last [`LOG_BYTES_MAX`] bytes of `log` to `older`.
+fn copy_end(log: &mut File, older: &Path) -> std::io::Result<()> {
+    let length = log.metadata()?.len();
+    log.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES_MAX)))?;
+    std::io::copy(log, &mut File::create(older)?)?;
+    Ok(())
 }
 
-/// Writes a whole file or none of it: a reader never sees half. What is written afterwards is not durable before it.
+/// Writes a whole file or none of it, durably: a reader never sees half, and what is written after it is on disk only
+/// if it is.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let write = || -> std::io::Result<()> {
-        let beside = path.with_extension("new");
-        let mut file = File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
-        path.parent().map_or(Ok(()), sync_directory)
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    put(path, text, true).with_context(|| format!("cannot write {}", path.display()))?;
+    path.parent().map_or(Ok(()), sync)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::crd::strict;
-    use crate::plan::Layout;
-
-    fn objects(root: &Root) -> Objects {
-        let ensemble = strict::read(include_str!("../../examples/three-members.yaml")).expect("valid");
-        let layout = Layout::Machine { base_port: 2181, root: root.path().display().to_string() };
-        Objects::of(&ensemble, &Membership::wanted(&ensemble.spec), &layout)
+fn put(path: &Path, text: &str, durable: bool) -> std::io::Result<()> {
+    let beside = path.with_extension("new");
+    let mut file = File::create(&beside)?;
+    file.write_all(text.as_bytes())?;
+    if durable {
+        file.sync_all()?;
     }
+    fs::rename(&beside, path)
+}
 
-    fn markers(objects: &Objects) -> usize {
-        let marker = |member: &DesiredMember| Path::new(&member.address.data_dir).join("initialize");
-        objects.members.iter().filter(|member| marker(member).exists()).count()
+/// Removes a file that may be there, durably.
+fn remove(path: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(path) {
+        Ok(()) => path.parent().map_or(Ok(()), sync),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).context(format!("cannot remove {}", path.display())),
     }
+}
 
-    #[test]
-    fn a_new_ensemble_gets_a_marker_for_every_member() {
-        let root = Root::open(None).expect("directory");
-        let objects = objects(&root);
-        let made = root.bootstrap("three-members", &objects).expect("bootstrap");
-        assert_eq!((markers(&objects), made.holding.len(), made.membership.voters.len()), (3, 0, 3));
-        assert!(root.membership("three-members").expect("record").is_some());
-    }
-
-    /// Fault: the marker was withheld for each directory by itself. Beside one member with data two empty ones could elect
-    /// each other, and its data was cut to their empty history.
-    #[test]
-    fn no_member_may_begin_from_nothing_beside_one_that_has_data() {
-        let root = Root::open(None).expect("directory");
-        let objects = objects(&root);
-        let data = Path::new(&objects.members[0].address.data_dir).join("version-2");
-        fs::create_dir_all(&data).expect("data");
-        let made = root.bootstrap("three-members", &objects).expect("bootstrap");
-        assert_eq!((markers(&objects), made.holding), (0, vec![objects.members[0].id]));
-    }
+/// Makes the entries of a directory durable: a rename is not, by itself.
+fn sync(directory: &Path) -> anyhow::Result<()> {
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    synced.with_context(|| format!("cannot sync {}", directory.display()))
 }

@@ -18,6 +18,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A run this long makes the next pause a first one again.
 const LONG_RUN: Duration = Duration::from_secs(60);
+/// Longest wait for a killed process to be gone, when the keeper is dropped with it.
+const REAP_PATIENCE: Duration = Duration::from_secs(5);
+/// Environment variables from which zk-server takes settings as upstream does. They are about some server of this
+/// user's, not about this ensemble: `forceSync=no` in one would cost it its durability.
+const FOREIGN_SETTINGS: [&str; 3] = ["JVMFLAGS", "SERVER_JVMFLAGS", "ZK_JAVA_PROPS"];
 
 /// What to run.
 pub(super) struct Launch {
@@ -68,9 +73,10 @@ pub(super) enum Event {
     Ended {
         detail: String,
     },
-    /// Gone after it was asked to drain; `detail` says what went wrong in that, if anything.
+    /// Told to stop, and gone.
     Stopped {
-        detail: String,
+        /// How it ended, unless all went well.
+        fault: Option<String>,
     },
     /// The drain took longer than it may, and the process was killed.
     Overrun,
@@ -88,16 +94,16 @@ impl Keeper {
     fn spawn(&mut self) -> Event {
         let launch = &self.launch;
         let child = launch.log.try_clone().and_then(|log| {
-            Command::new(&launch.binary)
+            let mut command = Command::new(&launch.binary);
+            FOREIGN_SETTINGS.iter().for_each(|name| {
+                command.env_remove(name);
+            });
+            command
                 .arg("start")
                 .arg("--config")
                 .arg(&launch.zoo_cfg)
-                // Dies with this process, however this process dies.
+                // Dies with this process, however and however soon this process dies.
                 .arg(format!("--exit-with-parent={}", std::process::id()))
-                // What guards the data is ours to set, not our environment's: -Dzookeeper.forceSync=no would get in here.
-                .env_remove("JVMFLAGS")
-                .env_remove("SERVER_JVMFLAGS")
-                .env_remove("ZK_JAVA_PROPS")
                 .stdin(Stdio::null())
                 .stdout(log.try_clone()?)
                 .stderr(log)
@@ -140,16 +146,15 @@ impl Keeper {
             }
             State::Paused { until, .. } => (Instant::now() >= *until).then(|| self.spawn()),
             State::Stopping { child, deadline, killed } => {
-                let ended = child.try_wait();
-                if !matches!(ended, Ok(None)) {
-                    let detail = match ended {
-                        Ok(Some(status)) if !status.success() => {
-                            format!(" uncleanly: {}", exit_detail(status))
-                        }
-                        Ok(_) | Err(_) => String::new(),
-                    };
+                let fault = match child.try_wait() {
+                    Ok(None) => None,
+                    Ok(Some(status)) if status.success() => Some(None),
+                    Ok(Some(status)) => Some(Some(exit_detail(status))),
+                    Err(error) => Some(Some(format!("lost: {error}"))),
+                };
+                if let Some(fault) = fault {
                     self.state = State::Stopped;
-                    return Some(Event::Stopped { detail });
+                    return Some(Event::Stopped { fault });
                 }
                 if *killed || Instant::now() < *deadline {
                     return None;
@@ -218,6 +223,19 @@ impl Keeper {
     /// Times the process ended by itself since then.
     pub(super) fn restarts(&self) -> u32 {
         self.restarts
+    }
+}
+
+impl Drop for Keeper {
+    /// Ends the process and waits until it is gone: what comes next may be the removal of its directory.
+    fn drop(&mut self) {
+        let (State::Running { child, .. } | State::Stopping { child, .. }) = &mut self.state else { return };
+        // An error means that it is gone already.
+        let _ = child.start_kill();
+        let deadline = Instant::now() + REAP_PATIENCE;
+        while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One pass of local mode: look, ask, plan, act, tell.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
@@ -18,7 +18,22 @@ use crate::plan::{
 use crate::probe;
 
 /// Longest wait for the members to drain when local mode ends.
-const LAST_PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(20);
+/// First pause before an act that failed is tried again; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// An act that failed.
+struct Failed {
+    /// The act, in words.
+    what: String,
+    /// Why it failed.
+    why: String,
+    /// When it is tried again.
+    until: Instant,
+    pause: Duration,
+}
 
 /// The ensemble on this machine.
 pub(super) struct Machine {
@@ -27,6 +42,8 @@ pub(super) struct Machine {
     binary: Binary,
     membership: Option<Membership>,
     keepers: BTreeMap<MemberId, Keeper>,
+    /// What failed last, by the member it was about; none stands for all of them.
+    failed: BTreeMap<Option<MemberId>, Failed>,
     history: History,
     printer: Printer,
     incarnations: u64,
@@ -48,6 +65,7 @@ impl Machine {
             binary,
             membership,
             keepers: BTreeMap::new(),
+            failed: BTreeMap::new(),
             history: History::default(),
             printer,
             incarnations: 0,
@@ -78,15 +96,21 @@ impl Machine {
             }
             Some(Edit::Accepted) => {
                 let revision = Revision::of(self.source.ensemble());
+                // It may be the cure.
+                self.failed.clear();
                 self.printer.say(&format!("edit accepted: the template is revision {revision}"));
             }
         }
     }
 
     fn look_at_children(&mut self) {
+        let name = self.source.ensemble().name();
         for (id, keeper) in &mut self.keepers {
             if let Some(event) = keeper.tick() {
                 self.printer.event(*id, &event);
+            }
+            if let Err(error) = self.root.trim_log(&self.layout.address(name, *id).name) {
+                self.printer.once("error", &format!("member {id}'s log cannot be trimmed: {error}"));
             }
         }
     }
@@ -106,59 +130,74 @@ impl Machine {
         Observed { layout, membership, members, history: self.history.clone() }
     }
 
-    /// Carries the plan out. What fails for one member keeps no other from what is due to it: a quorum may depend on it.
     fn act(&mut self, plan: &Plan, now: Timestamp) {
         // Whoever was stopped for a restart comes back from the template of now, not of when the step was decided.
         let gone: Vec<MemberId> =
             self.keepers.iter().filter(|(_, keeper)| keeper.stopped()).map(|(id, _)| *id).collect();
         for id in gone {
-            let step = format!("start member {id} again");
-            let result = self.launch(id, &plan.objects, now);
-            self.settle(&step, result);
+            self.attempt(Some(id), &format!("start member {id} again"), None, |machine| {
+                machine.launch(id, &plan.objects, now)
+            });
         }
         for step in &plan.steps {
-            let text = step.to_string();
-            self.printer.step(&text);
-            let result = self.step(step, plan, now);
-            self.settle(&text, result);
+            let text = in_words(step);
+            self.attempt(step.member(), &text, Some(&text), |machine| match step {
+                Step::Bootstrap { .. } => machine.bootstrap(&plan.objects),
+                Step::Start { member, .. } => machine.launch(*member, &plan.objects, now),
+                Step::Restart { member, uid, .. } => {
+                    machine.restart(*member, uid);
+                    Ok(())
+                }
+            });
         }
     }
 
-    fn step(&mut self, step: &Step, plan: &Plan, now: Timestamp) -> anyhow::Result<()> {
-        match step {
-            Step::Bootstrap { .. } => self.bootstrap(&plan.objects),
-            Step::Start { member, .. } => self.launch(*member, &plan.objects, now),
-            Step::Restart { member, uid, .. } => {
-                self.restart(*member, uid);
-                Ok(())
+    /// Does `act`, which is `what` about `member`, unless it failed a moment ago; prints `heading` before it. One
+    /// member's failure keeps no other member waiting, and is told once however often it is met again.
+    fn attempt(
+        &mut self,
+        member: Option<MemberId>,
+        what: &str,
+        heading: Option<&str>,
+        act: impl FnOnce(&mut Self) -> anyhow::Result<()>,
+    ) {
+        let before = match self.failed.remove(&member) {
+            Some(failed) if failed.what == what && Instant::now() < failed.until => {
+                self.failed.insert(member, failed);
+                return;
             }
+            before => before.filter(|failed| failed.what == what),
+        };
+        if let Some(heading) = heading.filter(|_| before.is_none()) {
+            self.printer.step(heading);
         }
-    }
-
-    /// Tells how a step went, once, however often it is tried.
-    fn settle(&mut self, step: &str, result: anyhow::Result<()>) {
-        match result {
-            Ok(()) => self.printer.step_done(),
-            Err(error) => self.printer.step_failed(step, &error.context(format!("cannot {step}"))),
+        let Err(error) = act(self) else { return };
+        let why = format!("{error:#}");
+        if before.as_ref().is_none_or(|failed| failed.why != why) {
+            let about = member.map(|id| format!("member {id}: ")).unwrap_or_default();
+            self.printer.say(&format!("error: {about}{why}; it is tried again"));
         }
+        let pause = before.map_or(FIRST_PAUSE, |failed| (failed.pause * 2).min(LONGEST_PAUSE));
+        self.failed
+            .insert(member, Failed { what: what.to_owned(), why, until: Instant::now() + pause, pause });
     }
 
     fn bootstrap(&mut self, objects: &Objects) -> anyhow::Result<()> {
-        let made = self.root.bootstrap(self.source.ensemble().name(), objects)?;
-        self.membership = Some(made.membership);
-        if !made.holding.is_empty() {
-            let ids: Vec<String> = made.holding.iter().map(ToString::to_string).collect();
+        let done = self.root.bootstrap(self.source.ensemble().name(), objects)?;
+        if !done.kept.is_empty() {
             self.printer.say(&format!(
-                "found data of member {}: nobody begins from nothing, the others get it from there",
-                ids.join(", ")
+                "data found in {}: it is kept, and no member starts from nothing; those without data get it from one that has it",
+                done.kept.join(", ")
             ));
         }
+        self.membership = Some(done.membership);
         Ok(())
     }
 
     fn launch(&mut self, id: MemberId, objects: &Objects, now: Timestamp) -> anyhow::Result<()> {
         let Some(desired) = objects.member(id) else { return Ok(()) };
         self.root.prepare(desired)?;
+        self.root.trim_log(&desired.address.name)?;
         self.incarnations += 1;
         let launch = Launch {
             uid: format!("{id}-{}", self.incarnations),
@@ -219,6 +258,7 @@ impl Machine {
         for keeper in self.keepers.values_mut() {
             keeper.stop(drain.min(LAST_PATIENCE));
         }
+        // After the deed: printing may block on a terminal that nobody reads.
         self.printer.say(&format!("stopping: {} members drain", self.keepers.len()));
     }
 
@@ -227,6 +267,7 @@ impl Machine {
         for keeper in self.keepers.values_mut() {
             keeper.stop(Duration::ZERO);
         }
+        self.printer.say("asked again: what still drains is killed");
     }
 
     /// Whether every member is gone; asked until it is so.
@@ -253,13 +294,24 @@ fn observed(keeper: &Keeper, facts: Option<MemberFacts>) -> ObservedMember {
     }
 }
 
+/// The step as it is printed. zk-server's drain lets no successor be named, so the plan's is no promise here.
+fn in_words(step: &Step) -> String {
+    match step {
+        Step::Restart { successor: Some(_), .. } => format!("{step}; the vote decides who leads next"),
+        Step::Bootstrap { .. } | Step::Start { .. } | Step::Restart { .. } => step.to_string(),
+    }
+}
+
 impl Printer {
     /// Tells what happened to a member's process.
     fn event(&mut self, id: MemberId, event: &Event) {
         match event {
             Event::Started { pid } => self.say(&format!("member {id} started, pid {pid}")),
             Event::Ended { detail } => self.say(&format!("member {id} {detail}")),
-            Event::Stopped { detail } => self.say(&format!("member {id} stopped{detail}")),
+            Event::Stopped { fault: None } => self.say(&format!("member {id} stopped")),
+            Event::Stopped { fault: Some(fault) } => {
+                self.say(&format!("member {id} stopped, not in good order: {fault}"));
+            }
             Event::Overrun => self.say(&format!("member {id} did not drain in time and was killed")),
         }
     }

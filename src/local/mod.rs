@@ -9,16 +9,18 @@ mod keeper;
 mod machine;
 mod printer;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
 use self::directory::Root;
-use self::machine::Machine;
+use self::machine::{LAST_PATIENCE, Machine};
 use self::source::Source;
 use crate::cli::LocalArgs;
 use crate::crd::{LOCAL_IMAGE, ZkEnsemble};
@@ -36,9 +38,12 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let source = Source::open(&args.file)?;
     let root = Root::open(args.data_dir.as_deref())?;
     let layout = Layout::Machine { base_port: args.base_port, root: root.path().display().to_string() };
-    let binary = Binary { default: args.server_binary.clone(), beside: file_directory(&args.file) };
+    let binary = Binary { default: args.server_binary.clone(), beside: file_directory(&args.file)? };
     binary.of(source.ensemble())?;
-    check_ports(source.ensemble(), &layout, args.base_port)?;
+    if args.base_port == 0 || args.base_port > crate::plan::MAX_BASE_PORT {
+        bail!("--base-port must be from 1 to {}, is {}", crate::plan::MAX_BASE_PORT, args.base_port);
+    }
+    wait_for_ports(source.ensemble(), &root, &layout).await?;
 
     let mut stop = Stop::new()?;
     let mut machine = Machine::new(source, root, layout, binary)?;
@@ -117,21 +122,43 @@ impl Binary {
     }
 }
 
-fn file_directory(file: &Path) -> PathBuf {
-    // A bare name would be searched for in $PATH.
-    match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-        Some(_) | None => PathBuf::from("."),
-    }
+/// The directory `file` is in, absolute: a bare program name would be looked for in `$PATH`.
+fn file_directory(file: &Path) -> anyhow::Result<PathBuf> {
+    let file = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
+    Ok(file.parent().map_or_else(PathBuf::new, Path::to_path_buf))
 }
 
 /// A port in use would show only as a member that keeps failing; better to say so before anything starts.
-fn check_ports(ensemble: &ZkEnsemble, layout: &Layout, base_port: u16) -> anyhow::Result<()> {
-    if base_port == 0 || base_port > crate::plan::MAX_BASE_PORT {
-        bail!("--base-port must be from 1 to {}, is {base_port}", crate::plan::MAX_BASE_PORT);
+///
+/// An ensemble that ran before may still be ending: the members of an operator that was killed drain by themselves.
+/// They are waited for as long as an operator that ends would wait for them.
+async fn wait_for_ports(ensemble: &ZkEnsemble, root: &Root, layout: &Layout) -> anyhow::Result<()> {
+    let recorded = root.membership(ensemble.name())?;
+    let ran_before = recorded.is_some();
+    let membership = recorded.unwrap_or_else(|| Membership::wanted(&ensemble.spec));
+    let start = Instant::now();
+    let mut told = false;
+    loop {
+        let error = match check_ports(ensemble.name(), &membership, layout) {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        if !ran_before || start.elapsed() >= LAST_PATIENCE + PASS {
+            return Err(error.context("a port cannot be used; choose others with --base-port"));
+        }
+        if !std::mem::replace(&mut told, true) {
+            printer::print(&format!(
+                "{error:#}: members that an operator left behind may still drain; waiting up to {} s\n",
+                LAST_PATIENCE.as_secs()
+            ));
+        }
+        tokio::time::sleep(PASS).await;
     }
-    for id in Membership::wanted(&ensemble.spec).ids() {
-        let at = layout.address(ensemble.name(), id);
+}
+
+fn check_ports(name: &str, membership: &Membership, layout: &Layout) -> anyhow::Result<()> {
+    for id in membership.ids() {
+        let at = layout.address(name, id);
         let ports = [
             (at.client_port, "client"),
             (at.admin_port, "admin"),
@@ -139,9 +166,8 @@ fn check_ports(ensemble: &ZkEnsemble, layout: &Layout, base_port: u16) -> anyhow
             (at.election_port, "election"),
         ];
         for (port, what) in ports {
-            std::net::TcpListener::bind((at.host.as_str(), port)).with_context(|| {
-                format!("port {port}, the {what} port of member {id}, cannot be used; choose others with --base-port")
-            })?;
+            std::net::TcpListener::bind((at.host.as_str(), port))
+                .with_context(|| format!("port {port}, the {what} port of member {id}, cannot be used"))?;
         }
     }
     Ok(())

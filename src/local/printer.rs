@@ -1,4 +1,7 @@
 //! What local mode prints: lines with the seconds since its start, and the table of members when a row changes.
+//!
+//! A terminal that is closed, or a reader that had enough (`| head`), ends the printing and nothing else: the members
+//! are not to die of it.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,8 +13,6 @@ use crate::crd::{MemberStatus, ZkEnsembleStatus};
 pub(super) struct Printer {
     start: Instant,
     said: String,
-    /// The step that failed last, in words.
-    failed: Option<String>,
     rows: Vec<[String; 4]>,
 }
 
@@ -19,32 +20,18 @@ const HEADER: [&str; 8] = ["ID", "ROLE", "EPOCH", "ZXID", "LAG", "DISK", "REVISI
 
 impl Printer {
     pub(super) fn new() -> Self {
-        Self { start: Instant::now(), said: String::new(), failed: None, rows: Vec::new() }
+        Self { start: Instant::now(), said: String::new(), rows: Vec::new() }
     }
 
     /// Prints a line.
     pub(super) fn say(&mut self, text: &str) {
-        self.out(&format!("[{:7.1}s] {text}\n", self.start.elapsed().as_secs_f64()));
+        print(&format!("[{:7.1}s] {text}\n", self.start.elapsed().as_secs_f64()));
     }
 
-    /// Prints a step. What is waited for after it is news, even in the words of before. A step that failed is tried again
-    /// and not said again.
+    /// Prints a step. What is waited for after it is news, even in the words of before.
     pub(super) fn step(&mut self, text: &str) {
-        if self.failed.as_deref() != Some(text) {
-            self.say(text);
-            self.said.clear();
-        }
-    }
-
-    /// Prints why the step `text` failed, once.
-    pub(super) fn step_failed(&mut self, text: &str, error: &anyhow::Error) {
-        self.failed = Some(text.to_owned());
-        self.once("error", &format!("{error:#}"));
-    }
-
-    /// A step was done: the next is news again.
-    pub(super) fn step_done(&mut self) {
-        self.failed = None;
+        self.say(text);
+        self.said.clear();
     }
 
     /// Prints a line unless it is the one printed last in this way.
@@ -63,14 +50,14 @@ impl Printer {
             return;
         }
         self.rows = rows;
-        self.out(&table(status));
+        print(&table(status));
     }
+}
 
-    /// Writes. A terminal that was closed, or a reader that has gone, is no reason to leave the members alone: `println!`
-    /// would panic, and they would be killed rather than drained.
-    fn out(&self, text: &str) {
-        let _ = std::io::stdout().write_all(text.as_bytes());
-    }
+/// Prints, if anybody can read it. `println!` would panic otherwise.
+pub(super) fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 fn key(member: &MemberStatus) -> [String; 4] {

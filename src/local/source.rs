@@ -1,6 +1,5 @@
 //! The file that describes the ensemble, and its edits.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -12,13 +11,18 @@ use crate::crd::{ZkEnsemble, strict};
 pub(super) struct Source {
     path: PathBuf,
     /// The text `ensemble` was read from, or the last one refused.
-    settled: String,
-    /// A text seen once. An editor may be in the middle of writing, and half a file can be valid: a text counts when
-    /// two looks in a row find it.
-    fresh: Option<String>,
-    /// Why the file could not be read at the last look.
-    unreadable: Option<String>,
+    settled: Look,
+    /// A look that found something new once. An editor may be in the middle of writing, half a file can be valid, and a
+    /// rename can leave no file for a moment: what counts is what two looks in a row find.
+    fresh: Option<Look>,
     ensemble: ZkEnsemble,
+}
+
+/// The file's text, or why there is none to read.
+type Look = Result<String, String>;
+
+fn look(path: &Path) -> Look {
+    std::fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 /// What became of an edit.
@@ -35,7 +39,7 @@ impl Source {
         let mut ensemble =
             strict::read(&text).with_context(|| format!("{} is not a valid ensemble", path.display()))?;
         ensemble.metadata.generation = Some(1);
-        Ok(Self { path: path.to_owned(), settled: text, fresh: None, unreadable: None, ensemble })
+        Ok(Self { path: path.to_owned(), settled: Ok(text), fresh: None, ensemble })
     }
 
     /// The ensemble as last accepted.
@@ -53,39 +57,25 @@ impl Source {
         &self.path
     }
 
-    /// Looks at the file again. An edit is told once, whether it was accepted or not.
+    /// Looks at the file again. An edit is told once, whether it was accepted or not; so is a file that cannot be read,
+    /// which changes nothing.
     pub(super) fn poll(&mut self) -> Option<Edit> {
-        let text = match std::fs::read_to_string(&self.path) {
-            Ok(text) => {
-                self.unreadable = None;
-                text
-            }
-            // A file that is away for a moment is an editor's rename; one that stays away changes nothing.
-            Err(error) if error.kind() == ErrorKind::NotFound => return None,
-            Err(error) => return self.cannot_read(&error),
-        };
-        if text == self.settled {
+        let found = look(&self.path);
+        if found == self.settled {
             self.fresh = None;
             return None;
         }
-        if self.fresh.as_ref() != Some(&text) {
-            self.fresh = Some(text);
+        if self.fresh.as_ref() != Some(&found) {
+            self.fresh = Some(found);
             return None;
         }
         self.fresh = None;
-        let edit = self.take(&text);
-        self.settled = text;
+        let edit = match &found {
+            Ok(text) => self.take(text),
+            Err(why) => Edit::Refused(why.clone()),
+        };
+        self.settled = found;
         Some(edit)
-    }
-
-    /// Tells why the file cannot be read, once.
-    fn cannot_read(&mut self, error: &std::io::Error) -> Option<Edit> {
-        let why = format!("cannot read {}: {error}", self.path.display());
-        if self.unreadable.as_ref() == Some(&why) {
-            return None;
-        }
-        self.unreadable = Some(why.clone());
-        Some(Edit::Refused(why))
     }
 
     fn take(&mut self, text: &str) -> Edit {
