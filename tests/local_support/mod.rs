@@ -3,6 +3,8 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod client;
+
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -18,13 +20,14 @@ const OPERATOR: &str = env!("CARGO_BIN_EXE_zk-operator");
 pub struct Local {
     child: Child,
     directory: tempfile::TempDir,
-    base_port: u16,
+    /// How it was started, to do it again.
+    arguments: Vec<String>,
     /// Bytes of the output before the last edit; waiting looks beyond them.
     seen: usize,
 }
 
 /// The zk-server under test: `ZK_SERVER_BIN`, or the one built beside the operator.
-fn server_binary() -> PathBuf {
+pub fn server_binary() -> PathBuf {
     let beside = Path::new(OPERATOR).parent().expect("a directory").join("zk-server");
     let path = std::env::var_os("ZK_SERVER_BIN").map_or(beside, PathBuf::from);
     assert!(
@@ -32,26 +35,66 @@ fn server_binary() -> PathBuf {
         "these tests need a real server and {} is none: run `cargo build -p zk-server` first, or set ZK_SERVER_BIN",
         path.display()
     );
-    path
+    // Members run somewhere else.
+    path.canonicalize().expect("a path")
 }
+
+/// A directory with `text` as the file that describes an ensemble.
+pub fn directory(text: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join(FILE), text).expect("the file is written");
+    directory
+}
+
+const FILE: &str = "ensemble.yaml";
 
 impl Local {
     /// Starts local mode on a copy of `text`. Tests run side by side: each takes a base port of its own.
     pub fn start(text: &str, base_port: u16, arguments: &[&str]) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let file = directory.path().join("ensemble.yaml");
-        std::fs::write(&file, text).expect("the file is written");
-        let out = File::create(directory.path().join("out")).expect("the output");
-        let data = directory.path().join("data");
-        let mut command = Command::new(OPERATOR);
-        command.arg("local").arg(&file).arg("--base-port").arg(base_port.to_string());
-        command.arg("--server-binary").arg(server_binary()).args(arguments);
+        Self::start_in(directory(text), base_port, arguments, &|_| {})
+    }
+
+    /// Starts local mode on the file in `directory`, which is named as a user in that directory would name it.
+    pub fn start_in(
+        directory: tempfile::TempDir,
+        base_port: u16,
+        arguments: &[&str],
+        adjust: &dyn Fn(&mut Command),
+    ) -> Self {
+        let mut all: Vec<String> = ["local", FILE, "--base-port"].map(str::to_owned).into();
+        all.extend([base_port.to_string(), "--server-binary".to_owned()]);
+        all.push(server_binary().display().to_string());
+        all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         if !arguments.contains(&"--data-dir") {
-            command.arg("--data-dir").arg(&data);
+            all.extend(["--data-dir", "data"].map(str::to_owned));
         }
-        command.stdin(Stdio::null()).stderr(out.try_clone().expect("a handle")).stdout(out);
-        let child = command.spawn().expect("zk-operator starts");
-        Self { child, directory, base_port, seen: 0 }
+        let child = spawn(directory.path(), &all, adjust);
+        Self { child, directory, arguments: all, seen: 0 }
+    }
+
+    /// Starts it again, as before; from here on, waiting looks at new output only.
+    pub fn again(&mut self) {
+        self.seen = self.output().len();
+        // What the last run found is not what this one finds.
+        if let Some(status) = self.status_file() {
+            std::fs::remove_file(status).expect("the old status goes");
+        }
+        self.child = spawn(self.directory.path(), &self.arguments, &|_| {});
+    }
+
+    /// A path in the directory of the file.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The operator's own pid.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it ended without an error.
+    pub fn succeeded(&mut self) -> bool {
+        self.child.wait().expect("its status").success()
     }
 
     /// All output so far.
@@ -62,7 +105,7 @@ impl Local {
     /// Replaces a piece of the file; from here on, waiting looks at new output only.
     pub fn edit(&mut self, from: &str, to: &str) {
         self.seen = self.output().len();
-        let path = self.directory.path().join("ensemble.yaml");
+        let path = self.directory.path().join(FILE);
         let text = std::fs::read_to_string(&path).expect("the file");
         assert!(text.contains(from), "nothing to replace: {from}");
         std::fs::write(&path, text.replacen(from, to, 1)).expect("the file is written");
@@ -105,13 +148,14 @@ impl Local {
         line.split(&mark).nth(1).and_then(|pid| pid.trim().parse().ok()).expect("a pid")
     }
 
-    /// The status the operator published.
+    /// The status the operator published; empty before it did.
     pub fn status(&self) -> String {
-        let data = self.directory.path().join("data");
-        let files = std::fs::read_dir(data).expect("the data directory").flatten();
-        let found =
-            files.map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(".status.yaml"));
-        found.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
+        self.status_file().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
+    }
+
+    fn status_file(&self) -> Option<PathBuf> {
+        let files = std::fs::read_dir(self.path("data")).into_iter().flatten().flatten();
+        files.map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(".status.yaml"))
     }
 
     /// Whether the status says that the member takes part.
@@ -125,12 +169,23 @@ impl Local {
 
     /// Interrupts the operator as Ctrl-C does and checks that it leaves nothing running.
     pub fn stop(&mut self) {
+        self.stop_by(&["INT"]);
+    }
+
+    /// Ends the operator by these signals, the second one once the first is acted on, and checks that it leaves nothing
+    /// running.
+    pub fn stop_by(&mut self, signals: &[&str]) {
         let pids = self.all_pids();
         assert!(!pids.is_empty(), "no member was ever started");
-        signal(self.child.id(), "INT");
+        for (n, name) in signals.iter().enumerate() {
+            if n > 0 {
+                self.wait_for("stopping: ", Duration::from_secs(60));
+            }
+            signal(self.child.id(), name);
+        }
         let output = self.wait_for_end(Duration::from_secs(60));
-        assert!(self.child.wait().expect("its status").success(), "{output}");
-        assert!(output.contains("stopped: no member is left running"), "{output}");
+        assert!(self.succeeded(), "{output}");
+        assert!(output[self.seen..].contains("stopped: no member is left running"), "{output}");
         let left: Vec<_> = pids.into_iter().filter(|pid| alive(*pid)).collect();
         assert!(left.is_empty(), "processes {left:?} are left");
     }
@@ -159,6 +214,15 @@ impl Local {
         }
         text
     }
+}
+
+fn spawn(directory: &Path, arguments: &[String], adjust: &dyn Fn(&mut Command)) -> Child {
+    let out = File::options().create(true).append(true).open(directory.join("out")).expect("the output");
+    let mut command = Command::new(OPERATOR);
+    command.args(arguments).current_dir(directory);
+    command.stdin(Stdio::null()).stderr(out.try_clone().expect("a handle")).stdout(out);
+    adjust(&mut command);
+    command.spawn().expect("zk-operator starts")
 }
 
 impl Drop for Local {
