@@ -28,7 +28,7 @@ VERSIONS = dict(
 )
 VENV_PYTHON = CACHE / f"venv-kazoo-{VERSIONS['KAZOO_VERSION']}" / "bin" / "python"
 CARGO_DENY = CACHE / f"cargo-deny-{VERSIONS['CARGO_DENY_VERSION']}" / "bin" / "cargo-deny"
-DENY_CHECK = [str(CARGO_DENY), "--all-features", "check", "bans", "licenses", "sources"]
+DENY_CHECK = [str(CARGO_DENY), "--all-features", "--workspace", "check", "bans", "licenses", "sources"]
 PYTEST = [str(VENV_PYTHON), "-m", "pytest", "-q", "-ra", "--timeout=300", "-p", "no:cacheprovider"]
 FAILURE_TAIL_LINES = 80
 
